@@ -106,7 +106,10 @@ def Nabla_WhileOp : Nabla_RegionOp<"while", [
     `nabla.condition`: if it is true, the body runs with the carries that it
     passes on; if not, these are the results. The body ends with `nabla.yield`
     of the next carries. Types of carries do not change; a size that changes is
-    `?`. Implicit carries stay implicit.
+    `?`. Implicit carries stay implicit. With `max_steps` the loop ends after this
+    number of steps at the latest, whatever the condition is; its derivative in
+    reverse mode needs this bound, since it keeps what each step begins with.
+    With `remat = N` the derivative keeps every N-th step's alone.
 
     ```mlir
     func.func @while(%a: tensor<f32>, %limit: tensor<f32>) -> tensor<f32> {
@@ -123,10 +126,12 @@ def Nabla_WhileOp : Nabla_RegionOp<"while", [
     }
     ```
   }];
-  let arguments = (ins Variadic<Nabla_Carry>:$initial);
+  let arguments = (ins Variadic<Nabla_Carry>:$initial,
+      OptionalAttr<I64Attr>:$max_steps, OptionalAttr<I64Attr>:$remat);
   let results = (outs Variadic<Nabla_Carry>:$results);
   let regions = (region SizedRegion<1>:$condition, SizedRegion<1>:$body);
   let assemblyFormat = "(`(` $initial^ `)` `:` qualified(type($initial)))? "
+                       "(`max_steps` `=` $max_steps^)? (`remat` `=` $remat^)? "
                        "attr-dict-with-keyword `cond` $condition `do` $body";
   let extraClassDefinition = hooks # [{
     OperandRange $cppClass::getEntrySuccessorOperands(RegionSuccessor) {
@@ -176,6 +181,9 @@ def Nabla_ScanOp : Nabla_RegionOp<"scan", [
     stacked outputs. The inputs have the same first dimension, which is the
     number of steps; without inputs `length` has it. `reverse` begins with the
     last index. `sizes` has, in order, each `?` of the slices of stacked outputs.
+    With `remat = N` the derivative in reverse mode keeps the carries of every N-th
+    step, and runs the steps between them once more to have the others: of T steps
+    about T / N + N carries are in memory at a time.
 
     Implicit carries stay implicit. A slice of an implicit input is implicit if
     it consists of consecutive whole blocks, so that its components are parts of
@@ -198,14 +206,14 @@ def Nabla_ScanOp : Nabla_RegionOp<"scan", [
   }];
   let arguments = (ins Variadic<Nabla_Carry>:$initial,
       Variadic<Nabla_Array>:$inputs, Optional<Index>:$length,
-      Variadic<Index>:$sizes, UnitAttr:$reverse);
+      Variadic<Index>:$sizes, UnitAttr:$reverse, OptionalAttr<I64Attr>:$remat);
   let results = (outs Variadic<Nabla_Carry>:$results);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     (`init` `(` $initial^ `:` qualified(type($initial)) `)`)?
     (`over` `(` $inputs^ `:` qualified(type($inputs)) `)`)?
     (`length` `(` $length^ `)`)? (`sizes` `(` $sizes^ `)`)?
-    (`reverse` $reverse^)? attr-dict-with-keyword
+    (`reverse` $reverse^)? (`remat` `=` $remat^)? attr-dict-with-keyword
     (`->` qualified(type($results))^)? $body
   }];
   let extraClassDefinition = hooks # [{
@@ -237,6 +245,64 @@ def Nabla_ScanOp : Nabla_RegionOp<"scan", [
   }];
 }
 
+def Nabla_RematOp : Nabla_RegionOp<"remat", [RecursivelySpeculatable,
+    DeclareOpInterfaceMethods<RegionBranchOpInterface>]> {
+  let summary = "Its region, which reverse mode runs again and does not keep";
+  let description = [{
+    The values are those that the region yields. `nabla-vjp` keeps none of the
+    values in the region: behind a `nabla.barrier` of the values from outside that
+    the region uses, it runs the region's operations again when it needs them.
+
+    ```mlir
+    func.func @remat(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %y = nabla.remat -> tensor<4xf32> {
+        %a = nabla.exp %x : tensor<4xf32>
+        %b = nabla.sin %a : tensor<4xf32>
+        nabla.yield %b : tensor<4xf32>
+      }
+      return %y : tensor<4xf32>
+    }
+    ```
+  }];
+  let results = (outs Variadic<Nabla_Carry>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "attr-dict-with-keyword "
+                       "(`->` qualified(type($results))^)? $body";
+  let extraClassDefinition = hooks # [{
+    void $cppClass::getSuccessorRegions(
+        RegionBranchPoint point, SmallVectorImpl<RegionSuccessor> &regions) {
+      if (point.isParent())
+        regions.emplace_back(&getBody());
+      else
+        regions.emplace_back(getOperation(), getOperation()->getResults());
+    }
+  }];
+}
+
+def Nabla_BarrierOp : Nabla_InferOp<"barrier"> {
+  let summary = "Values that are not there before another one is";
+  let description = [{
+    The results are all operands but the last, unchanged. What uses them is not
+    computed before the last operand is, and is not shared with what uses the
+    operands: `nabla-vjp` begins with it what it computes again, behind the
+    cotangent that it is needed for, so that memory holds it no earlier. No
+    instruction remains of it.
+
+    ```mlir
+    func.func @barrier(%saved: tensor<4xf32>, %cotangent: tensor<4xf32>)
+        -> tensor<4xf32> {
+      %x = nabla.barrier %saved, %cotangent : tensor<4xf32>, tensor<4xf32>
+      %y = nabla.exp %x : tensor<4xf32>
+      %z = nabla.mul %y, %cotangent : tensor<4xf32>, tensor<4xf32>
+      return %z : tensor<4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Nabla_Array>:$values);
+  let results = (outs Variadic<Nabla_Array>:$results);
+  let assemblyFormat = "$values attr-dict `:` qualified(type($values))";
+}
+
 class Nabla_TerminatorOp<string mnemonic, list<Trait> traits>
     : Op<Nabla_Dialect, mnemonic,
          !listconcat([Pure, Terminator,
@@ -244,8 +310,8 @@ class Nabla_TerminatorOp<string mnemonic, list<Trait> traits>
                           RegionBranchTerminatorOpInterface>], traits)>;
 
 def Nabla_YieldOp : Nabla_TerminatorOp<"yield",
-    [ParentOneOf<["CondOp", "WhileOp", "ScanOp"]>]> {
-  let summary = "Ends a region of cond or scan, or the body of while";
+    [ParentOneOf<["CondOp", "WhileOp", "ScanOp", "RematOp"]>]> {
+  let summary = "Ends a region of cond, scan or remat, or the body of while";
   let description = [{
     ```mlir
     func.func @yield(%i: tensor<i32>, %a: tensor<4xf32>) -> tensor<4xf32> {

@@ -263,6 +263,7 @@ static bool drop_result(MlirOperation op, intptr_t index, intptr_t carries,
 
 bool nablaFoldControl(MlirOperation op, MlirRewriterBase rewriter) {
   intptr_t carries = 0;
+  if (is(op, "nabla.remat")) return false;
   if (is(op, "nabla.cond")) {
     if (inline_branch(op, rewriter)) return true;
     if (share_results(op, rewriter)) return true;

@@ -19,6 +19,8 @@ nabla_inference infer_binary;
 nabla_inference infer_neg, infer_mul;
 /* infer_join.c */
 nabla_inference infer_concatenate, infer_stack;
+/* infer_control.c */
+nabla_inference infer_barrier;
 /* infer_encoding.c */
 nabla_inference infer_materialize, infer_unpack, infer_implicit_depth;
 /* infer_dot.c */

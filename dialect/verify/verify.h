@@ -9,7 +9,7 @@
 typedef MlirLogicalResult nabla_verifier(MlirOperation op);
 
 /* verify_control.c */
-nabla_verifier verify_cond, verify_while, verify_scan;
+nabla_verifier verify_cond, verify_while, verify_scan, verify_remat;
 /* verify_call.c */
 nabla_verifier verify_custom_call;
 /* verify_shard.c */

@@ -132,7 +132,27 @@ MlirLogicalResult verify_cond(MlirOperation op) {
   return good();
 }
 
+MlirLogicalResult verify_remat(MlirOperation op) {
+  if (mlirBlockGetNumArguments(nabla_region_block(op, 0)))
+    return ERROR(op,
+                 "region #0 has no arguments: it uses values from outside as "
+                 "they are");
+  MlirOperation end = end_of(op, 0, "nabla.yield");
+  return mlirOperationIsNull(end) ? mlirLogicalResultFailure()
+                                  : check_results(op, 0, end, 0, "result");
+}
+
+/* Numbers of steps. */
+static MlirLogicalResult check_steps(MlirOperation op) {
+  if (nabla_op_integer(op, "remat", 1) < 1)
+    return ERROR(op, "remat = N keeps every N-th step's carries, N from 1 on");
+  if (nabla_op_integer(op, "max_steps", 0) < 0)
+    return ERROR(op, "max_steps is a number of steps, from 0 on");
+  return good();
+}
+
 MlirLogicalResult verify_while(MlirOperation op) {
+  if (failed(check_steps(op))) return mlirLogicalResultFailure();
   intptr_t carries = mlirOperationGetNumOperands(op);
   for (intptr_t r = 0; r < 2; r++) {
     MlirBlock block = nabla_region_block(op, r);
@@ -229,7 +249,8 @@ MlirLogicalResult verify_scan(MlirOperation op) {
   nabla_scan_parts s = nabla_scan_read(op);
   MlirBlock block = nabla_region_block(op, 0);
   MlirOperation end = end_of(op, 0, "nabla.yield");
-  if (mlirOperationIsNull(end) || failed(check_counts(&s, block, end)) ||
+  if (mlirOperationIsNull(end) || failed(check_steps(op)) ||
+      failed(check_counts(&s, block, end)) ||
       failed(check_carries(&s, block, end)))
     return mlirLogicalResultFailure();
   int64_t length = mlirShapedTypeGetDynamicSize();

@@ -1,6 +1,7 @@
-/* Extending the compiler from C: dispatch rules. The one header of the project
- * that mentions MLIR types; encodings from outside are in
- * nabla/custom_encoding.h, custom calls in nabla/custom_call.h. */
+/* Extending the compiler from C: dispatch rules, derivatives and batches of
+ * custom calls. The one header of the project that mentions MLIR types;
+ * encodings from outside are in nabla/custom_encoding.h, custom calls in
+ * nabla/custom_call.h. */
 #ifndef NABLA_MLIR_H
 #define NABLA_MLIR_H
 
@@ -70,6 +71,73 @@ typedef struct nabla_rule_description {
  * Thread-safe. */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_add_rule(const nabla_rule_description *rule, nabla_diag *diag);
+
+/* ---- rules of custom calls ---- */
+
+/* What a rule of custom calls is called with; valid during the call. Values are
+ * made by operations that the rule inserts before `before`. A null value is 0
+ * everywhere. Cotangents and tangents are tensors, of the logical shape and
+ * element type also where the array is packed. */
+typedef struct nabla_call_rule_frame {
+  size_t struct_size; /* sizeof(nabla_call_rule_frame), set by the library */
+  void *self;         /* of the rules */
+  MlirOperation op;   /* the nabla.custom_call, for its attributes and types */
+  MlirOperation before;
+  size_t operand_count, result_count; /* of `op` */
+  /* Of `forward`, `jvp` and `batch`: the operands. Of `vjp`: NULL. */
+  const MlirValue *operands;
+  /* Of `vjp`: a cotangent of each result; of `jvp`: a tangent of each operand.
+   * Others: NULL. Null values only where the rules say symbolic_zeros. */
+  const MlirValue *given;
+  /* Of `batch`: which operands have the batch as their first dimension. */
+  const bool *batched;
+  /* Of `vjp`: what `forward` saved; without `forward`, the operands, then the
+   * results. The rule may use these, `given` and what it builds: another value
+   * of the program is an error. */
+  size_t saved_count;
+  const MlirValue *saved;
+  /* To be set by `vjp`: the number of cotangents in `out`, one for each
+   * operand; by `forward`: the number of values in `save`, at most `save_most`.
+   */
+  size_t out_count, save_most;
+  MlirValue *save;
+  /* To be set. `forward`, `batch`: the results, of `batch` with the batch as
+   * the first dimension; `vjp`: a cotangent of each operand; `jvp`: a tangent
+   * of each result. */
+  MlirValue *out;
+} nabla_call_rule_frame;
+
+/* Derivatives and batches of custom calls of a target. A rule returns false
+ * after it has reported an error at `op`. */
+typedef struct nabla_call_rules {
+  size_t struct_size; /* sizeof(nabla_call_rules) */
+  const char *target;
+  /* The rules take null values; else they are given arrays of zeros. */
+  int symbolic_zeros;
+  /* NULL, or for reverse mode: computes the results, and says what to save. */
+  bool (*forward)(nabla_call_rule_frame *frame);
+  bool (*vjp)(nabla_call_rule_frame *frame);   /* NULL: none */
+  bool (*jvp)(nabla_call_rule_frame *frame);   /* NULL: none */
+  bool (*batch)(nabla_call_rule_frame *frame); /* NULL: as `batch_word` says */
+  const char *batch_word; /* NULL, "scan", "expand" or "broadcast" */
+  void *self;
+} nabla_call_rules;
+
+/* Adds rules for all passes of this process that begin afterwards. Attributes
+ * of a call, nabla.vjp, nabla.jvp and nabla.batch, come first. They stay until
+ * the process ends, and so must what `self` points to; texts are copied. A rule
+ * may be called on several threads at once.
+ *
+ * What a rule gives is checked: a value of another type, too few cotangents, or
+ * the use of a value that was not saved fails the compilation, with the target.
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  no target, a word that is none, or the target
+ *                                 has rules
+ *         NABLA_TOO_LARGE         more than 1024 targets
+ *         NABLA_NO_MEMORY
+ * Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_add_call_rules(const nabla_call_rules *rules, nabla_diag *diag);
 
 /* Helpers for rules. Of a type that is no implicit array: false, a null
  * attribute, the type itself. */

@@ -11,7 +11,7 @@ from dense_ops import binary
 f32 = np.float32
 ALL = tuple(harness.DTYPES)
 KINDS = ("f32", "f16", "bf16")
-OPS = ("cond", "while", "scan", "yield", "condition")
+OPS = ("cond", "while", "scan", "yield", "condition", "remat", "barrier")
 
 
 class Maker:
@@ -117,6 +117,42 @@ def add_whiles(make, rounds):
             for _ in range(trips):
                 a = binary("add", a, b)
             f.give(z, x_type, exact(a))
+
+
+def add_bounded(make):
+    """x + n y of at most `most` steps; remat, barriers."""
+    rng = make.rng
+    for most, trips in ((3, 5), (5, 3), (0, 2)):
+        f = make.new("while_max_steps")
+        a, b = (values(rng, (3,), "f32", True) for _ in range(2))
+        x, x_type = f.argument(a)
+        y, y_type = f.argument(b)
+        n, n_type = scalar(f, trips, "index")
+        zero, one = (f.op("arith.constant %d : index" % i) for i in (0, 1))
+        text = loop(zero, x, n, one, n_type, x_type, [
+            "%%c = nabla.add %%a, %s : %s, %s" % (y, x_type, y_type)])
+        i, z = f.region(2, text.replace(" cond {", " max_steps = %d cond {" % most,
+                                        1))
+        steps = min(most, trips)
+        for _ in range(steps):
+            a = binary("add", a, b)
+        f.give(z, x_type, exact(a))
+        i = f.op("arith.index_cast %s : index to i64" % i)
+        f.give(f.op("tensor.from_elements %s : tensor<i64>" % i), "tensor<i64>",
+               exact(np.array(steps, np.int64)))
+    for kind in ALL:
+        f = make.new("remat_" + kind)
+        a, b = (values(rng, (2, 3), kind, True) for _ in range(2))
+        x, x_type = f.argument(a, (0,))
+        y, y_type = f.argument(b)
+        z, w = f.region(2, (
+            "nabla.remat -> %s, %s {\n  %%p:2 = nabla.barrier %s, %s, %s : %s, %s,"
+            " %s\n  %%c = nabla.add %%p#0, %%p#1 : %s, %s\n"
+            "  nabla.yield %%c, %%p#0 : %s, %s\n}") % (
+                y_type, x_type, x, y, x, x_type, y_type, x_type, x_type, y_type,
+                y_type, x_type))
+        f.give(z, y_type, exact(binary("add", a, b)))
+        f.give(w, x_type, exact(a))
 
 
 def loop(zero, start, n, one, n_type, x_type, lines, give="%c"):
@@ -237,6 +273,7 @@ def add_implicit(make, spec, rounds):
         add_swap(make, spec, kind)
         add_layers(make, spec, kind)
         add_calls(make, spec, kind)
+        add_kept(make, spec, kind)
 
 
 def two(make, f, spec, kind):
@@ -416,8 +453,22 @@ def add_calls(make, spec, kind):
             f.give(d, q.tensor(), exact(harness.plain(q.dense)))
 
 
+def add_kept(make, spec, kind):
+    """A packed array through a region and a barrier."""
+    f = make.new("%s_remat" % spec)
+    f.pairs += [(str(spec), op) for op in ("remat", "barrier", "yield")]
+    a, b = two(make, f, spec, kind)
+    z, = f.region(1, (
+        "nabla.remat -> %s {\n  %%q = nabla.barrier %s, %s : %s, %s\n"
+        "  nabla.yield %%q : %s\n}") % (
+            a.type(), a.value, b.value, a.type(), b.type(), a.type()))
+    d = f.op("nabla.materialize %s : %s" % (z, a.type()))
+    f.give(d, a.tensor(), exact(harness.plain(a.dense)))
+
+
 def cases(rng, rounds):
     make = Maker(rng)
+    add_bounded(make)
     add_conds(make, rounds)
     add_whiles(make, rounds)
     add_scans(make, rounds)

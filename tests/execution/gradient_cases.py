@@ -526,6 +526,14 @@ def composites(m):
         x, t = c.input((3, 2, 8), hide=(0,))
         c.give(c.op("nabla.rope %s %s dim = 0 offset = 2 : %s" % (pairs, x, t)),
                t, (3, 2, 8))
+    c = m.new("linear_chain", "linear", "rms_norm", tolerance=4.0)
+    x, t = c.input((3, 8), -1, 1, hide=(0,))
+    w, wt = c.input((8, 8), -1, 1)
+    n, nt = c.input((8,))
+    for _ in range(2):
+        x = c.op("nabla.linear %s, %s : %s, %s" % (x, w, t, wt))
+        x = c.op("nabla.rms_norm %s, %s eps = 1.0e-2 : %s, %s" % (x, n, t, nt))
+    c.give(x, t, (3, 8))
     for text in ("", " causal"):
         c = m.new("attention", tolerance=2.0)
         q, qt = c.input((4, 3, 8))
@@ -542,8 +550,7 @@ def composites(m):
 def implicit(m):
     # Rounding has no differences: tests/filecheck/vjp-packed.mlir and
     # gradients_packed.py have these two.
-    m.new("quantize", "quantize", "materialize", "while",
-          kinds=())
+    m.new("quantize", "quantize", "materialize", kinds=())
 
 
 @maker
@@ -635,3 +642,6 @@ def scans(m):
     nabla.yield %%c : %s
   }""" % (h, ht, ht, ht, ht, ht, ht, w, ht, wt, ht, ht, ht, ht, ht))
     c.give("%h", ht, (3,))
+
+
+import gradient_loops  # noqa: E402,F401  its cases

@@ -256,8 +256,124 @@ def split(s):
                          a - b)) if a.shape == b.shape else b.shape))
 
 
+def again(s):
+    """What runs again gives the bits of what is saved."""
+    rng = np.random.default_rng(harness.seed())
+    x, w, u = (rng.standard_normal(d).astype("f4")
+               for d in ((3, 6), (4, 6), (3, 4)))
+    want = None
+    for save in ("all", "dots", "none"):
+        text = derive(SPLIT, ["nabla-vjp{function=f save=%s}" % save])
+        s.expect(("nabla.barrier" in text) == (save != "all"),
+                 "barriers of save=%s" % save)
+        got = run(s, s.write(text), "f.vjp", [x, w, u], 3)
+        want = want or got
+        for a, b in zip(got, want):
+            s.expect(a.tobytes() == b.tobytes(), "save=%s: off by %r" % (
+                save, np.max(np.abs(a - b))))
+
+
+CARRIED = """!w = !nabla.implicit<4x64xf32, #nabla.ENCODING>
+func.func @packed(%x: tensor<4x64xf32>, %d: tensor<5x4x64xf32>) -> tensor<4x64xf32> {
+  %q = nabla.quantize %x : tensor<4x64xf32> -> !w
+  %r = nabla.scan init(%q : !w) over(%d : tensor<5x4x64xf32>) -> !w {
+  ^bb0(%w: !w, %s: tensor<4x64xf32>):
+    %m = nabla.materialize %w : !w
+    %a = nabla.mul %m, %s : tensor<4x64xf32>, tensor<4x64xf32>
+    %b = nabla.sin %a : tensor<4x64xf32>
+    %n = nabla.quantize %b : tensor<4x64xf32> -> !w
+    nabla.yield %n : !w
+  }
+  %y = nabla.materialize %r : !w
+  return %y : tensor<4x64xf32>
+}
+func.func @dense(%x: tensor<4x64xf32>, %d: tensor<5x4x64xf32>) -> tensor<4x64xf32> {
+  %q = nabla.quantize %x : tensor<4x64xf32> -> !w
+  %o = nabla.materialize %q : !w
+  %r = nabla.scan init(%o : tensor<4x64xf32>) over(%d : tensor<5x4x64xf32>) -> tensor<4x64xf32> {
+  ^bb0(%m: tensor<4x64xf32>, %s: tensor<4x64xf32>):
+    %a = nabla.mul %m, %s : tensor<4x64xf32>, tensor<4x64xf32>
+    %b = nabla.sin %a : tensor<4x64xf32>
+    %n = nabla.quantize %b : tensor<4x64xf32> -> !w
+    %p = nabla.materialize %n : !w
+    nabla.yield %p : tensor<4x64xf32>
+  }
+  return %r : tensor<4x64xf32>
+}
+"""
+
+
+def carried(s):
+    """Packed carries of a scan are kept packed: the gradients are those of a
+    loop that decodes before it carries."""
+    rng = np.random.default_rng(harness.seed())
+    x, u = (rng.uniform(-1, 1, (4, 64)).astype("f4") for _ in range(2))
+    d = rng.uniform(-2, 2, (5, 4, 64)).astype("f4")
+    for encoding in ("nf4<block = 64>", "int8<block = 32, zero_point = true>"):
+        text = derive(CARRIED.replace("ENCODING", encoding), [
+            "nabla-vjp{function=packed}", "nabla-vjp{function=dense}"])
+        program = s.write(text)
+        a, b = (run(s, program, e + ".vjp", [x, d, u], 3)
+                for e in ("packed", "dense"))
+        for one, other in zip(a, b):
+            s.expect(np.allclose(one, other, rtol=1e-5, atol=1e-6),
+                     "packed carries of %s: off by %r" % (
+                         encoding, np.max(np.abs(one - other))))
+
+
+CALLS = """func.func private @forward(%x: tensor<3xKIND>) -> (tensor<3xKIND>, tensor<3xKIND>) {
+  %y = nabla.custom_call @nabla.check_finite(%x) : (tensor<3xKIND>) -> tensor<3xKIND>
+  %s = nabla.exp %x : tensor<3xKIND>
+  return %y, %s : tensor<3xKIND>, tensor<3xKIND>
+}
+func.func private @backward(%s: tensor<3xKIND>, %u: tensor<3xKIND>) -> tensor<3xKIND> {
+  %g = nabla.mul %s, %u : tensor<3xKIND>, tensor<3xKIND>
+  return %g : tensor<3xKIND>
+}
+func.func private @tangent(%x: tensor<3xKIND>, %v: tensor<3xKIND>) -> (tensor<3xKIND>, tensor<3xKIND>) {
+  %y, %s = func.call @forward(%x) : (tensor<3xKIND>) -> (tensor<3xKIND>, tensor<3xKIND>)
+  %g = nabla.mul %s, %v : tensor<3xKIND>, tensor<3xKIND>
+  return %y, %g : tensor<3xKIND>, tensor<3xKIND>
+}
+func.func @f(%x: tensor<3xKIND>) -> tensor<3xKIND> {
+  %y = nabla.custom_call @nabla.check_finite(%x) {nabla.vjp = [@forward, @backward], nabla.jvp = @tangent} : (tensor<3xKIND>) -> tensor<3xKIND>
+  return %y : tensor<3xKIND>
+}
+func.func @root(%x: tensor<3xKIND> {nabla.name = "data"}) -> tensor<3xKIND> {
+  %y = nabla.sqrt %x : tensor<3xKIND>
+  return %y : tensor<3xKIND>
+}
+"""
+
+
+def calls(s):
+    """Rules that a custom call names; gradients that are not finite fail, with
+    the name of the argument."""
+    x, u = np.array([1., 2, 0]), np.array([3., 4, 5])
+    for kind in ("f64", "f32"):
+        wide = "f8" if kind == "f64" else "f4"
+        program = s.write(derive(CALLS.replace("KIND", kind), [
+            "nabla-vjp{function=f}", "nabla-jvp{function=f}",
+            "nabla-vjp{function=root check-finite=on}", "symbol-dce"]))
+        inputs = [x.astype(wide), u.astype(wide)]
+        for mode in ("vjp", "jvp"):
+            got = run(s, program, "f." + mode, inputs, 2)
+            s.expect(np.allclose(got[1], np.exp(x) * u, rtol=1e-6),
+                     "a rule of a custom call, %s: %s" % (mode, got[1]))
+        try:
+            run(s, program, "root.vjp", inputs, 2)
+            s.expect(False, "a gradient of inf was given")
+        except harness.Failure as error:
+            s.expect("the gradient of @root to 'data': element 2 of 3 is inf" in
+                     str(error), str(error))
+        good = [np.array([1., 4, 9], wide), inputs[1]]
+        got = run(s, program, "root.vjp", good, 2)[1]
+        s.expect(np.allclose(got, u / 2 / np.sqrt(good[0])), "a finite gradient")
+
+
 def main(s):
-    for test in (kinks, straight, packed, third, symmetric, split):
+    for test in (kinks, straight, packed, third, symmetric, split, again,
+                 carried, calls):
         try:
             test(s)
         except harness.Failure as error:

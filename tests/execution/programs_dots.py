@@ -577,6 +577,38 @@ def plan_packed_cond(b):
     return [i], make
 
 
+@op("remat")
+def plan_remat(b):
+    i = b.pick(lambda v: v.packed is None)
+    j = b.like(b.value(i), packed=False)
+    body = body_of(b, b.value(i).kind)
+
+    def make(f, x, y):
+        if x.packed is not None or x.shape != y.shape or x.kind != y.kind:
+            raise Reject
+        with Lines(f) as lines:
+            out = body(f, x, y)
+        name, = f.region(1, "nabla.remat -> %s {\n%s\n  nabla.yield %s : %s\n}" % (
+            out.type(), "\n".join("  " + line for line in lines), out.name,
+            out.type()))
+        return [renamed(out, name)]
+    return [i, j], make
+
+
+@op("barrier")
+def plan_barrier(b):
+    i, j = b.pick(), b.pick()
+
+    def make(f, x, y):
+        name = f.op("nabla.barrier %s, %s : %s, %s" % (
+            x.name, y.name, x.type(), y.type()))
+        if x.packed is None:
+            return [renamed(x, name)]
+        old = x.packed
+        return [of_implicit(old.then(name, old.dense, old.index))]
+    return [i, j], make
+
+
 @op("while")
 def plan_while(b):
     i = b.pick(lambda v: v.packed is None)

@@ -26,15 +26,15 @@ func.func @results(%x: tensor<4xf32>) {
 }
 // -----
 func.func @dtype(%x: tensor<4xi32>) -> tensor<4xf32> {
-  // expected-error @+1 {{custom call 'nabla.check_finite': argument 0 ('x') is F32 or F64, not I32}}
+  // expected-error @+1 {{custom call 'nabla.check_finite': argument 0 ('x') is F16 or BF16 or F32 or F64, not I32}}
   %y = nabla.custom_call @nabla.check_finite(%x) : (tensor<4xi32>) -> tensor<4xf32>
   return %y : tensor<4xf32>
 }
 // -----
-func.func @result_dtype(%x: tensor<4xf32>) -> tensor<4xbf16> {
-  // expected-error @+1 {{custom call 'nabla.check_finite': result 0 ('y') is F32 or F64, not BF16}}
-  %y = nabla.custom_call @nabla.check_finite(%x) : (tensor<4xf32>) -> tensor<4xbf16>
-  return %y : tensor<4xbf16>
+func.func @result_dtype(%x: tensor<4xf32>) -> tensor<4xi8> {
+  // expected-error @+1 {{custom call 'nabla.check_finite': result 0 ('y') is F16 or BF16 or F32 or F64, not I8}}
+  %y = nabla.custom_call @nabla.check_finite(%x) : (tensor<4xf32>) -> tensor<4xi8>
+  return %y : tensor<4xi8>
 }
 // -----
 func.func @attribute(%x: tensor<4xf32>) -> tensor<4xf32> {

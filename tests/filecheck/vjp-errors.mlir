@@ -15,7 +15,7 @@ func.func @main(%i: tensor<2xi32>) -> tensor<2xi32> {
 
 // -----
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-  // expected-error@+1 {{has no derivative: put the call in a function with the attribute nabla.vjp = [@forward, @backward], nabla.jvp = @function or nabla.straight_through}}
+  // expected-error@+1 {{has no derivative: give the call the attribute nabla.vjp = [@forward, @backward] or nabla.jvp = @function; or add rules for its target by nabla_add_call_rules}}
   %0 = nabla.custom_call @f(%x) pure : (tensor<2xf32>) -> tensor<2xf32>
   return %0 : tensor<2xf32>
 }
@@ -29,7 +29,7 @@ func.func @main(%x: tensor<5x4xf32>, %i: tensor<3x1xi64>, %u: tensor<3x4xf32>) -
 
 // -----
 func.func @main(%x: tensor<f32>) -> tensor<f32> {
-  // expected-error@+1 {{has no derivative in reverse: the number of its steps, and so what would have to be kept, is not known}}
+  // expected-error@+1 {{has no derivative in reverse: the number of its steps, and so what would have to be kept, is not known. Give it max_steps = N}}
   %0 = nabla.while(%x) : tensor<f32> cond {
   ^bb0(%a: tensor<f32>):
     %p = nabla.compare lt %a, %a : tensor<f32>, tensor<f32>
@@ -94,4 +94,45 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 func.func private @main.vjp()
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %x : tensor<2xf32>
+}
+
+// -----
+// Rules are checked where nothing calls the function, too.
+// expected-error@+1 {{is a rule for the derivative of @never, but does not take a cotangent for each result that is an array of floats behind what is saved}}
+func.func private @too_few(%s: tensor<2xf32>) -> tensor<2xf32> {
+  return %s : tensor<2xf32>
+}
+func.func private @never_forward(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  return %x, %x : tensor<2xf32>, tensor<2xf32>
+}
+func.func private @never(%x: tensor<2xf32>) -> tensor<2xf32> attributes {nabla.vjp = [@never_forward, @too_few]} {
+  return %x : tensor<2xf32>
+}
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  return %x : tensor<2xf32>
+}
+
+// -----
+// expected-error@+1 {{is a rule for the derivative of @f, but does not return a cotangent of the type of each argument}}
+func.func private @backward(%s: tensor<2xf32>, %u: tensor<2xf32>) -> tensor<3xf32> {
+  %0 = nabla.full 0.0 : f32 -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+func.func private @forward(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  return %x, %x : tensor<2xf32>, tensor<2xf32>
+}
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = nabla.custom_call @f(%x) {nabla.vjp = [@forward, @backward]} : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+
+// -----
+func.func private @effect(%x: tensor<2xf32>) -> tensor<2xf32>
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  // expected-error@+1 {{has effects, which its derivative would have twice: declare its custom calls pure, or move them outside}}
+  %0 = nabla.remat -> tensor<2xf32> {
+    %1 = func.call @effect(%x) : (tensor<2xf32>) -> tensor<2xf32>
+    nabla.yield %1 : tensor<2xf32>
+  }
+  return %0 : tensor<2xf32>
 }

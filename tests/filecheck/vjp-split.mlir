@@ -3,10 +3,8 @@
 // RUN: nabla-opt "%s" --nabla-vjp="mode=split" | FileCheck "%s" --check-prefixes=CHECK,ALL
 // RUN: nabla-opt "%s" --nabla-vjp="mode=split save=dots" | FileCheck "%s" --check-prefixes=CHECK,DOTS
 // RUN: nabla-opt "%s" --nabla-vjp="mode=split save=none" | FileCheck "%s" --check-prefixes=CHECK,NONE
-// RUN: not nabla-opt "%s" --nabla-vjp="save=dots" 2>&1 | FileCheck "%s" --check-prefix=JOINT
 // RUN: not nabla-opt "%s" --nabla-vjp="mode=both" 2>&1 | FileCheck "%s" --check-prefix=MODE
 
-// JOINT: nabla-vjp: save=dots is of mode=split
 // MODE: nabla-vjp: mode 'both' is none of joint, split
 
 // CHECK-LABEL: func.func @main.forward(

@@ -133,16 +133,23 @@ typedef struct numbering {
   size_t count;
 } numbering;
 
+/* Attributes of passes, which no handler sees. */
+static bool is_of_passes(MlirStringRef name) {
+  static const char *const own[] = {NABLA_CALL_SITE, NABLA_CALL_BATCH,
+                                    "nabla.vjp", "nabla.jvp",
+                                    "nabla.symbolic_zeros"};
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+    if (nabla_text_equals(name, own[i])) return true;
+  return false;
+}
+
 /* The dictionary of the op, but for what is Nabla's. */
 static MlirAttribute dictionary_of(MlirOperation op) {
   MlirNamedAttribute kept[64];
   intptr_t count = mlirOperationGetNumDiscardableAttributes(op), at = 0;
   for (intptr_t i = 0; i < count && at < 64; i++) {
     MlirNamedAttribute one = mlirOperationGetDiscardableAttribute(op, i);
-    MlirStringRef name = mlirIdentifierStr(one.name);
-    if (!nabla_text_equals(name, NABLA_CALL_SITE) &&
-        !nabla_text_equals(name, NABLA_CALL_BATCH))
-      kept[at++] = one;
+    if (!is_of_passes(mlirIdentifierStr(one.name))) kept[at++] = one;
   }
   if (count > 64) return mlirAttributeGetNull();
   return mlirDictionaryAttrGet(nabla_op_context(op), at, kept);

@@ -20,21 +20,31 @@ MlirAttribute nabla_function_attribute(MlirOperation function,
   return mlirOperationGetAttributeByName(function, nabla_ref(key));
 }
 
-static intptr_t input_count(MlirOperation function) {
-  return mlirFunctionTypeGetNumInputs(nabla_callee_type(function));
+/* Types and name of a function, or of a custom call that has rules. */
+static bool is_function(MlirOperation op) { return nabla_is(op, "func.func"); }
+
+static intptr_t input_count(MlirOperation op) {
+  return is_function(op) ? mlirFunctionTypeGetNumInputs(nabla_callee_type(op))
+                         : mlirOperationGetNumOperands(op);
 }
-static intptr_t result_count(MlirOperation function) {
-  return mlirFunctionTypeGetNumResults(nabla_callee_type(function));
+static intptr_t result_count(MlirOperation op) {
+  return is_function(op) ? mlirFunctionTypeGetNumResults(nabla_callee_type(op))
+                         : mlirOperationGetNumResults(op);
 }
-static MlirType input(MlirOperation function, intptr_t index) {
-  return mlirFunctionTypeGetInput(nabla_callee_type(function), index);
+static MlirType input(MlirOperation op, intptr_t index) {
+  return is_function(op)
+             ? mlirFunctionTypeGetInput(nabla_callee_type(op), index)
+             : nabla_operand_type(op, index);
 }
-static MlirType result(MlirOperation function, intptr_t index) {
-  return mlirFunctionTypeGetResult(nabla_callee_type(function), index);
+static MlirType result(MlirOperation op, intptr_t index) {
+  return is_function(op)
+             ? mlirFunctionTypeGetResult(nabla_callee_type(op), index)
+             : nabla_result_type(op, index);
 }
 
-static MlirStringRef symbol(MlirOperation function) {
-  return mlirStringAttrGetValue(nabla_function_attribute(function, "sym_name"));
+static MlirStringRef symbol(MlirOperation op) {
+  return mlirStringAttrGetValue(
+      nabla_function_attribute(op, is_function(op) ? "sym_name" : "target"));
 }
 
 MlirOperation nabla_build_call(MlirOperation before, MlirOperation function,
@@ -101,18 +111,26 @@ MlirOperation nabla_derived_find(nabla_derived *d, MlirOperation function,
         !memcmp(d->rows[i].mask + in, results, out))
       return d->rows[i].made;
   MlirOperation made = make(d, function, kind, arguments, results);
-  if (mlirOperationIsNull(made)) return made;
+  if (mlirOperationIsNull(made) ||
+      nabla_derived_add(d, function, kind, made, in, arguments, out, results))
+    return made;
+  return (MlirOperation){NULL};
+}
+
+bool nabla_derived_add(nabla_derived *d, MlirOperation function,
+                       const char *kind, MlirOperation made, size_t in,
+                       const bool *arguments, size_t out, const bool *results) {
   void *rows = realloc(d->rows, (d->count + 1) * sizeof *d->rows);
   bool *mask = calloc(in + out + 1, sizeof *mask);
   if (rows) d->rows = rows;
   if (!rows || !mask) {
     free(mask);
-    return (MlirOperation){NULL};
+    return false;
   }
   memcpy(mask, arguments, in);
   memcpy(mask + in, results, out);
   d->rows[d->count++] = (struct nabla_derived_row){function, made, kind, mask};
-  return made;
+  return true;
 }
 
 /* ---- functions that are rules ---- */
@@ -238,4 +256,26 @@ MlirOperation nabla_rule_jvp(nabla_derived *d, MlirOperation function) {
                "does not take its arguments and a tangent for each that is a "
                "tensor of floats, and return its results and a tangent for "
                "each that is an array of floats");
+}
+
+typedef struct checking {
+  nabla_derived *d;
+  bool good;
+} checking;
+
+static MlirWalkResult check_rules(MlirOperation op, void *self) {
+  checking *c = self;
+  if (!is_function(op) && !nabla_is(op, "nabla.custom_call"))
+    return MlirWalkResultAdvance;
+  if (!mlirAttributeIsNull(nabla_function_attribute(op, NABLA_VJP)))
+    c->good = !mlirOperationIsNull(nabla_rule_backward(c->d, op)) && c->good;
+  if (!mlirAttributeIsNull(nabla_function_attribute(op, NABLA_JVP)))
+    c->good = !mlirOperationIsNull(nabla_rule_jvp(c->d, op)) && c->good;
+  return MlirWalkResultAdvance;
+}
+
+bool nabla_rules_check(nabla_derived *d) {
+  checking c = {d, true};
+  mlirOperationWalk(d->module, check_rules, &c, MlirWalkPreOrder);
+  return c.good;
 }

@@ -8,10 +8,13 @@
 #include <string.h>
 
 #include "dialect/control.h"
+#include "transforms/abi/manifest_names.h"
 #include "transforms/autodiff/forward.h"
+#include "transforms/autodiff/loops.h"
 #include "transforms/autodiff/reverse.h"
 #include "transforms/composite/decompositions.h"
 #include "transforms/dispatch/rules.h"
+#include "transforms/ir/build_control.h"
 #include "transforms/ir/components.h"
 #include "transforms/state/state.h"
 
@@ -191,13 +194,25 @@ typedef struct parts {
   const copy *copy;
 } parts;
 
-/* Composites of what varies, or of a lora, whose product may vary. */
-static bool decompose(MlirOperation op, void *self) {
-  const parts *p = self;
-  bool wanted = nabla_varied_uses(p->varied, op);
+/* A composite of what varies, or of a lora, whose product may vary. */
+static bool is_wanted(const nabla_value_map *varied, MlirOperation op) {
+  bool wanted = nabla_varied_uses(varied, op);
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
     wanted = wanted || is_lora(mlirOperationGetOperand(op, i));
-  return !wanted || nabla_decompose(op);
+  return wanted;
+}
+
+/* All are found before the first one is replaced: what takes its place is not
+ * in the map. */
+static bool decompose(const copy *c, const nabla_value_map *varied) {
+  nabla_op_list all = nabla_ops_collect(c->function, nabla_is_composite);
+  bool good = !all.failed;
+  size_t count = 0;
+  for (size_t i = 0; good && i < all.count; i++)
+    if (is_wanted(varied, all.ops[i])) all.ops[count++] = all.ops[i];
+  for (size_t i = 0; good && i < count; i++) good = nabla_decompose(all.ops[i]);
+  nabla_op_list_deinit(&all);
+  return good;
 }
 
 static void mark(copy *c, nabla_value_map *varied) {
@@ -206,8 +221,42 @@ static void mark(copy *c, nabla_value_map *varied) {
   nabla_varied_mark(varied, c->entry);
 }
 
+static bool is_remat(MlirOperation op) { return nabla_is(op, "nabla.remat"); }
+
+/* A tangent is computed beside its value: nothing runs again. */
+static bool open_remat(MlirOperation op, void *self) {
+  (void)self;
+  return nabla_remat_open(op);
+}
+
+/* A loop that varies, as reverse mode can go back through it. */
+static bool change_loop(MlirOperation op, void *self) {
+  const parts *p = self;
+  if (!nabla_varied_uses(p->varied, op)) return true;
+  if (nabla_is(op, "nabla.while") &&
+      nabla_has_effects(p->copy->d->module, op)) {
+    nabla_error_at(op,
+                   "has effects, which its derivative would have twice: "
+                   "declare its custom calls pure, or move them outside");
+    return false;
+  }
+  return nabla_loop_prepare(op);
+}
+
+static bool each(const copy *c, bool (*want)(MlirOperation),
+                 bool (*change)(MlirOperation, void *), void *self) {
+  return mlirLogicalResultIsSuccess(
+      nabla_ops_each(c->function, want, change, self));
+}
+
+/* Marks again, with loops that took the place of others. */
+static bool remark(copy *c, nabla_value_map *varied) {
+  mark(c, varied);
+  return !varied->failed;
+}
+
 /* What is derived consists of operations with rules. */
-static bool prepare(copy *c) {
+static bool prepare(copy *c, bool reverse) {
   bool loras = false;
   nabla_value_map before = {0};
   if (!unpack_loras(c)) return false;
@@ -219,10 +268,10 @@ static bool prepare(copy *c) {
   }
   mark(c, &before);
   parts p = {&before, c};
-  bool good = mlirLogicalResultIsSuccess(nabla_ops_each(
-                  c->function, nabla_is_composite, decompose, &p)) &&
-              mlirLogicalResultIsSuccess(
-                  nabla_ops_each(c->function, is_dot, take_apart, NULL));
+  bool good = (reverse ? each(c, nabla_loop_wants, change_loop, &p)
+                       : each(c, is_remat, open_remat, NULL)) &&
+              remark(c, &before) && decompose(c, &before) &&
+              each(c, is_dot, take_apart, NULL);
   nabla_value_map_deinit(&before);
   if (!good) return false;
   if (loras) join_unpacks(c);
@@ -371,6 +420,39 @@ static void mark_end(const copy *c) {
                                   mlirUnitAttrGet(context));
 }
 
+/* The gradient through a call of nabla.check_finite, which says what it is of.
+ */
+static MlirValue checked(const copy *c, MlirValue gradient, nabla_wrt wrt) {
+  char text[512], fallback[32];
+  MlirValue operands[NABLA_MAX_RANK + 1] = {gradient};
+  if (mlirValueIsNull(gradient) || !c->how->finite) return gradient;
+  const nabla_builder b = {c->end};
+  MlirContext context = nabla_op_context(c->end);
+  const nabla_built_shape shape = nabla_build_shape_of(&b, gradient);
+  intptr_t count = 1;
+  for (intptr_t i = 0; i < shape.rank; i++)
+    if (nabla_is_dynamic(shape.dims[i])) operands[count++] = shape.sizes[i];
+  MlirStringRef name =
+      nabla_manifest_argument(c->how->function, wrt.argument, fallback);
+  MlirStringRef function = mlirStringAttrGetValue(
+      mlirOperationGetAttributeByName(c->how->function, nabla_ref("sym_name")));
+  (void)snprintf(text, sizeof text, "the gradient of @%.*s to '%.*s%s'",
+                 (int)function.length, function.data, (int)name.length,
+                 name.data,
+                 !wrt.component       ? ""
+                 : wrt.component == 1 ? ".a"
+                                      : ".b");
+  const MlirNamedAttribute list[] = {
+      nabla_named(context, "target",
+                  mlirStringAttrGet(context, nabla_ref("nabla.check_finite"))),
+      nabla_named(context, "label",
+                  mlirStringAttrGet(context, nabla_ref(text)))};
+  MlirType type = mlirValueGetType(gradient);
+  nabla_op_spec spec = {
+      "nabla.custom_call", count, operands, 1, &type, 2, list};
+  return nabla_build_op(&b, &spec);
+}
+
 static bool pull(copy *c) {
   nabla_reverse r = {.b = {c->end}, .varied = &c->varied, .derived = c->d};
   attributes arguments = {0};
@@ -390,7 +472,7 @@ static bool pull(copy *c) {
     o.values.values[i] = mlirOperationGetOperand(c->end, i);
   for (size_t i = 0; good && i < c->how->count; i++) {
     const nabla_wrt wrt = c->how->wrt[i];
-    give(&o, nabla_reverse_sum_or_zeros(&r, c->wrt[i]),
+    give(&o, checked(c, nabla_reverse_sum_or_zeros(&r, c->wrt[i]), wrt),
          named(c->how->function, NABLA_ARGUMENTS, wrt.argument,
                wrt.component ? component_name(wrt.component) : "gradient"));
   }
@@ -401,7 +483,7 @@ static bool pull(copy *c) {
 
 MlirOperation nabla_derive_vjp(nabla_derived *d, const nabla_derive *how) {
   copy c;
-  return finish(&c, begin(&c, d, how) && prepare(&c) && pull(&c));
+  return finish(&c, begin(&c, d, how) && prepare(&c, true) && pull(&c));
 }
 
 /* ---- forward mode ---- */
@@ -434,5 +516,5 @@ static bool push(copy *c) {
 
 MlirOperation nabla_derive_jvp(nabla_derived *d, const nabla_derive *how) {
   copy c;
-  return finish(&c, begin(&c, d, how) && prepare(&c) && push(&c));
+  return finish(&c, begin(&c, d, how) && prepare(&c, false) && push(&c));
 }

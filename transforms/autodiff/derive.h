@@ -40,6 +40,7 @@ typedef struct nabla_derive {
                          * given; NULL: all that are arrays of floats */
   bool only;            /* without the results of the function */
   const char *suffix;   /* of the name */
+  bool finite;          /* gradients are checked: nabla.check_finite */
   bool exact;           /* an error where the name is taken, else another one */
   bool marked; /* an operation with NABLA_REVERSE_MARK stands between those of
                 * the function and those of the pass back; what is not used

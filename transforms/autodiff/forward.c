@@ -47,6 +47,8 @@ static bool forward_op(nabla_forward *f, MlirOperation op) {
   if (nabla_is(op, "nabla.scan")) return nabla_forward_scan(f, op);
   if (nabla_is(op, "nabla.while")) return nabla_forward_while(f, op);
   if (nabla_is(op, "func.call")) return nabla_forward_call(f, op);
+  if (nabla_is(op, "nabla.custom_call"))
+    return nabla_forward_custom_call(f, op);
   return run_rule(f, op);
 }
 

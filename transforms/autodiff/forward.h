@@ -25,6 +25,7 @@ MlirValue nabla_forward_or_zeros(nabla_forward *f, const nabla_builder *b,
 bool nabla_forward_cond(nabla_forward *f, MlirOperation op);
 bool nabla_forward_scan(nabla_forward *f, MlirOperation op);
 bool nabla_forward_while(nabla_forward *f, MlirOperation op);
+bool nabla_forward_custom_call(nabla_forward *f, MlirOperation op);
 bool nabla_forward_call(nabla_forward *f, MlirOperation op);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "dialect/control.h"
 #include "transforms/autodiff/forward.h"
+#include "transforms/autodiff/loops.h"
 #include "transforms/ir/build_control.h"
 
 /* A region that is made again: `arguments` of its block, then the tangents of
@@ -187,8 +188,9 @@ bool nabla_forward_while(nabla_forward *f, MlirOperation op) {
   yield_carries(&body, 0, count, tangent);
   const nabla_built_region how[2] = {{write_region, &test, test.yields},
                                      {write_region, &body, body.yields}};
-  return replace(f, op, nabla_build_while(&b, all, initial, &how[0], &how[1]),
-                 place, tangent);
+  MlirOperation made = nabla_build_while(&b, all, initial, &how[0], &how[1]);
+  if (!mlirOperationIsNull(made)) nabla_loop_attributes_keep(op, made);
+  return replace(f, op, made, place, tangent);
 }
 
 /* ---- scan ---- */
@@ -326,7 +328,9 @@ bool nabla_forward_scan(nabla_forward *f, MlirOperation op) {
     add_inputs(s);
     add_outputs(s);
     add_sizes(s);
-    good = replace(f, op, make_scan(s), s->place, s->tangent);
+    MlirOperation made = make_scan(s);
+    if (!mlirOperationIsNull(made)) nabla_loop_attributes_keep(op, made);
+    good = replace(f, op, made, s->place, s->tangent);
   }
   free(s);
   return good;

@@ -1,7 +1,7 @@
 /* nabla-jvp: makes the function of tangents of a function, in forward mode. */
 #include <stdlib.h>
 
-#include "transforms/autodiff/derive.h"
+#include "transforms/autodiff/calls.h"
 #include "transforms/passes.h"
 
 MlirLogicalResult nabla_run_jvp(MlirOperation module,
@@ -13,7 +13,8 @@ MlirLogicalResult nabla_run_jvp(MlirOperation module,
   nabla_derive how = {.function = function, .suffix = "jvp", .exact = true};
   nabla_wrt *wrt = nabla_wrt_read(function, values[1].string, &how.count);
   how.wrt = wrt;
-  const bool good = wrt && !mlirOperationIsNull(nabla_derive_jvp(&d, &how));
+  const bool good = wrt && nabla_rules_check(&d) &&
+                    !mlirOperationIsNull(nabla_derive_jvp(&d, &how));
   free(wrt);
   nabla_derived_deinit(&d);
   return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();

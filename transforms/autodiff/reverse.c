@@ -54,9 +54,13 @@ static bool run(nabla_reverse *r, MlirOperation op,
                 const MlirValue *cotangents) {
   if (nabla_is(op, "nabla.cond")) return nabla_reverse_cond(r, op, cotangents);
   if (nabla_is(op, "nabla.scan")) return nabla_reverse_scan(r, op, cotangents);
+  if (nabla_is(op, "nabla.remat"))
+    return nabla_reverse_remat(r, op, cotangents);
   if (nabla_is(op, "nabla.while"))
     return nabla_reverse_while(r, op, cotangents);
   if (nabla_is(op, "func.call")) return nabla_reverse_call(r, op, cotangents);
+  if (nabla_is(op, "nabla.custom_call"))
+    return nabla_reverse_custom_call(r, op, cotangents);
   return run_rule(r, op, cotangents);
 }
 

@@ -27,14 +27,18 @@ MlirValue nabla_reverse_sum_or_zeros(nabla_reverse *r, MlirValue value);
  * become those of what they take. False after an error. */
 bool nabla_reverse_block(nabla_reverse *r, MlirBlock block);
 
-/* Control flow (reverse_control.c, reverse_scan.c) and calls (calls.c):
- * `cotangents` of the results. */
+/* Control flow (reverse_control.c, reverse_scan.c, remat.c) and calls
+ * (calls.c): `cotangents` of the results. */
 bool nabla_reverse_cond(nabla_reverse *r, MlirOperation op,
                         const MlirValue *cotangents);
 bool nabla_reverse_scan(nabla_reverse *r, MlirOperation op,
                         const MlirValue *cotangents);
 bool nabla_reverse_while(nabla_reverse *r, MlirOperation op,
                          const MlirValue *cotangents);
+bool nabla_reverse_remat(nabla_reverse *r, MlirOperation op,
+                         const MlirValue *cotangents);
+bool nabla_reverse_custom_call(nabla_reverse *r, MlirOperation op,
+                               const MlirValue *cotangents);
 bool nabla_reverse_call(nabla_reverse *r, MlirOperation op,
                         const MlirValue *cotangents);
 

@@ -93,7 +93,8 @@ bool nabla_reverse_while(nabla_reverse *r, MlirOperation op,
   (void)r, (void)cotangents;
   nabla_error_at(op,
                  "has no derivative in reverse: the number of its steps, and "
-                 "so what would have to be kept, is not known. Write a loop "
+                 "so what would have to be kept, is not known. Give it "
+                 "max_steps = N, the most steps that it runs, or write a loop "
                  "of a known number of steps as nabla.scan, or use nabla-jvp");
   return false;
 }

@@ -3,12 +3,14 @@
  * each step's operations again from these and from the slices of the inputs,
  * and goes back through them. Cotangents of values from outside of the loop are
  * summed in carries, in the type that f16 and bf16 are computed in. */
+#include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdlib.h>
 
 #include "dialect/control.h"
 #include "transforms/autodiff/reverse.h"
 #include "transforms/ir/build_control.h"
+#include "transforms/ir/components.h"
 
 enum { MOST = NABLA_BUILD_MAX_CARRIES };
 
@@ -21,7 +23,8 @@ typedef struct loop {
   const MlirValue *cotangents;
   nabla_value_list captured;
   intptr_t saved[MOST]; /* carries that are stacked */
-  intptr_t saved_count;
+  intptr_t parts[MOST]; /* of each: 1, or the components of a packed array */
+  intptr_t saved_count, part_count;
   /* Of the scan in reverse: carries, then sums; inputs: saved carries, the
    * inputs of the loop, cotangents of stacked outputs. */
   MlirValue carries[MOST], inputs[MOST], sizes[MOST];
@@ -61,22 +64,85 @@ static bool is_constant(const loop *l, intptr_t carry) {
          !varies(l, argument(l, carry));
 }
 
-static bool find_saved(loop *l) {
-  for (intptr_t i = 0; i < l->scan.carries; i++) {
-    MlirValue carry = argument(l, i);
-    if (!is_used(l, carry) || is_constant(l, i)) continue;
-    if (!mlirTypeIsARankedTensor(mlirValueGetType(carry)) ||
-        nabla_array_rank(mlirValueGetType(carry)) >= NABLA_MAX_RANK) {
-      nabla_error_at(l->op,
-                     "has no derivative: carry #%d would be stacked, which is "
-                     "no tensor; carry numbers as tensors of rank 0, and "
-                     "quantize in the body",
-                     (int)i);
-      return false;
-    }
-    l->saved[l->saved_count++] = i;
+static bool is_array(MlirType type) {
+  return mlirTypeIsARankedTensor(type) || nablaTypeIsAImplicit(type);
+}
+
+/* A number is stacked as an array of rank 0: those are its types. */
+static bool is_number(MlirType type) {
+  static const unsigned widths[] = {1, 8, 32, 64};
+  if (mlirTypeIsAIndex(type) || mlirTypeIsAFloat(type)) return true;
+  for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+    if (mlirTypeIsAInteger(type) && mlirIntegerTypeGetWidth(type) == widths[i])
+      return true;
+  return false;
+}
+
+static bool add_saved(loop *l, intptr_t carry) {
+  MlirType leaves[NABLA_MAX_LEAVES];
+  MlirType type = mlirValueGetType(argument(l, carry));
+  const bool fits = is_array(type) ? nabla_array_rank(type) < NABLA_MAX_RANK
+                                   : is_number(type);
+  intptr_t parts = 1;
+  if (nablaTypeIsAImplicit(type))
+    parts = (intptr_t)nabla_implicit_leaves(type, leaves);
+  if (!fits || l->part_count + parts > MOST) {
+    nabla_error_at(l->op,
+                   "has no derivative: carry #%d would be stacked, which is %s",
+                   (int)carry,
+                   fits ? "one of too many"
+                        : "neither a number nor an array of a dimension less "
+                          "than the most");
+    return false;
   }
+  l->parts[l->saved_count] = parts;
+  l->saved[l->saved_count++] = carry;
+  l->part_count += parts;
   return true;
+}
+
+static bool find_saved(loop *l) {
+  for (intptr_t i = 0; i < l->scan.carries; i++)
+    if (is_used(l, argument(l, i)) && !is_constant(l, i) && !add_saved(l, i))
+      return false;
+  return true;
+}
+
+static MlirValue convert(const nabla_builder *b, const char *name, MlirValue x,
+                         MlirType type) {
+  nabla_op_spec spec = {name, 1, &x, 1, &type, 0, NULL};
+  return nabla_build_op(b, &spec);
+}
+
+/* Stores what is stacked of a carry. */
+static void take_apart(const nabla_builder *b, MlirValue carry,
+                       MlirValue *out) {
+  MlirType type = mlirValueGetType(carry);
+  if (nablaTypeIsAImplicit(type)) {
+    (void)nabla_leaves_split(carry, b->before, out);
+    return;
+  }
+  out[0] = carry;
+  if (is_array(type)) return;
+  if (mlirTypeIsAIndex(type)) {
+    type = mlirIntegerTypeGet(mlirTypeGetContext(type), 64);
+    out[0] = convert(b, "arith.index_cast", carry, type);
+  }
+  out[0] =
+      convert(b, "tensor.from_elements", out[0],
+              mlirRankedTensorTypeGet(0, NULL, type, mlirAttributeGetNull()));
+}
+
+/* The carry from what was stacked of it. */
+static MlirValue put_together(const nabla_builder *b, MlirType type,
+                              const MlirValue *parts) {
+  if (nablaTypeIsAImplicit(type))
+    return nabla_leaves_pack(b->before, type, parts);
+  if (is_array(type)) return parts[0];
+  MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(parts[0]));
+  MlirValue number = convert(b, "tensor.extract", parts[0], element);
+  return mlirTypeIsAIndex(type) ? convert(b, "arith.index_cast", number, type)
+                                : number;
 }
 
 static void write_forward(const nabla_builder *b, const MlirValue *arguments,
@@ -93,8 +159,8 @@ static void write_forward(const nabla_builder *b, const MlirValue *arguments,
   if (nabla_block_copy(l->body, b->before, &copies)) {
     for (intptr_t i = 0; i < all; i++)
       results[i] = nabla_copied(&copies, yielded(l, i));
-    for (intptr_t i = 0; i < l->saved_count; i++)
-      results[all + i] = arguments[l->saved[i]];
+    for (intptr_t i = 0, at = all; i < l->saved_count; at += l->parts[i++])
+      take_apart(b, arguments[l->saved[i]], &results[at]);
   }
   nabla_value_map_deinit(&copies);
 }
@@ -107,8 +173,9 @@ static bool forward_sizes(loop *l, const nabla_builder *b) {
   for (intptr_t i = 0; i < l->scan.sizes && i < MOST; i++)
     l->sizes[l->size_count++] = mlirOperationGetOperand(l->op, first + i);
   for (intptr_t i = 0; i < l->saved_count; i++) {
-    const nabla_built_shape shape =
-        nabla_build_shape_of(b, mlirOperationGetOperand(l->op, l->saved[i]));
+    MlirValue carry = mlirOperationGetOperand(l->op, l->saved[i]);
+    if (!mlirTypeIsARankedTensor(mlirValueGetType(carry))) continue;
+    const nabla_built_shape shape = nabla_build_shape_of(b, carry);
     for (intptr_t d = 0; d < shape.rank; d++) {
       if (!nabla_is_dynamic(shape.dims[d])) continue;
       if (l->size_count >= MOST) return false;
@@ -141,7 +208,7 @@ static bool run_forward(loop *l) {
                                 .length = length_of(l),
                                 .sizes = l->sizes,
                                 .reverse = l->scan.reverse};
-  const nabla_built_region body = {write_forward, l, all + l->saved_count};
+  const nabla_built_region body = {write_forward, l, all + l->part_count};
   l->forward = nabla_build_scan(&b, &how, &body);
   if (mlirOperationIsNull(l->forward)) return false;
   for (intptr_t i = 0; i < all; i++)
@@ -153,21 +220,21 @@ static bool run_forward(loop *l) {
 
 /* ---- the scan in reverse ---- */
 
-/* Where the values of the loop are among the arguments of the scan in reverse.
- */
-static intptr_t saved_at(const loop *l, intptr_t i) {
-  return l->carry_count + i;
-}
+/* Where the inputs of the loop are among the arguments of the scan in reverse:
+ * behind the carries and what is stacked of carries. */
 static intptr_t input_at(const loop *l, intptr_t i) {
-  return l->carry_count + l->saved_count + i;
+  return l->carry_count + l->part_count + i;
 }
 
 /* What the copy of a step starts from. */
 static void map_arguments(const loop *l, const nabla_builder *b,
                           const MlirValue *arguments, nabla_value_map *copies) {
-  for (intptr_t i = 0; i < l->saved_count; i++)
-    nabla_value_map_set(copies, argument(l, l->saved[i]),
-                        arguments[saved_at(l, i)]);
+  const MlirValue *parts = arguments + l->carry_count;
+  for (intptr_t i = 0; i < l->saved_count; parts += l->parts[i++]) {
+    MlirValue old = argument(l, l->saved[i]);
+    nabla_value_map_set(copies, old,
+                        put_together(b, mlirValueGetType(old), parts));
+  }
   for (intptr_t i = 0; i < l->scan.carries; i++)
     if (is_constant(l, i))
       nabla_value_map_set(copies, argument(l, i),
@@ -264,7 +331,7 @@ static void add_carries(loop *l) {
 
 static void add_inputs(loop *l) {
   const intptr_t all = l->scan.carries + l->scan.outputs;
-  for (intptr_t i = 0; i < l->saved_count; i++)
+  for (intptr_t i = 0; i < l->part_count; i++)
     l->inputs[l->input_count++] = mlirOperationGetResult(l->forward, all + i);
   for (intptr_t i = 0; i < l->scan.inputs; i++) {
     l->inputs[l->input_count++] =
@@ -285,8 +352,8 @@ static void add_inputs(loop *l) {
 static bool reverse_sizes(loop *l) {
   l->size_count = 0;
   for (intptr_t i = 0; i < l->pulled_count; i++) {
-    const nabla_built_shape shape = nabla_build_shape_of(
-        &l->r->b, l->inputs[l->saved_count + l->pulled[i]]);
+    const nabla_built_shape shape =
+        nabla_build_shape_of(&l->r->b, l->inputs[l->part_count + l->pulled[i]]);
     for (intptr_t d = 1; d < shape.rank; d++) {
       if (!nabla_is_dynamic(shape.dims[d])) continue;
       if (l->size_count >= MOST) return false;

@@ -8,107 +8,16 @@
 
 #include "dialect/control.h"
 #include "dialect/ops.h"
-#include "transforms/autodiff/derive.h"
 #include "transforms/autodiff/rules.h"
-#include "transforms/ir/block_index.h"
+#include "transforms/autodiff/saved.h"
 #include "transforms/state/state.h"
 
 typedef struct split {
   nabla_derived *d;
   MlirOperation original, joint;
-  nabla_save save;
-  nabla_block_index index;     /* of the joint function's block */
-  size_t mark;                 /* number of the marking operation */
-  bool *needed;                /* for each operation before it */
-  intptr_t arguments, results; /* of the original */
-  nabla_value_list saved;
+  intptr_t arguments; /* of the original */
+  nabla_saved s;
 } split;
-
-/* ---- what is saved ---- */
-
-/* Sizes and arrays of one value cost less than to keep them. */
-static bool is_cheap(MlirOperation op) {
-  static const char *const cheap[] = {"nabla.constant", "nabla.full",
-                                      "nabla.iota", "nabla.tri"};
-  for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++)
-    if (nabla_is(op, cheap[i])) return true;
-  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
-    MlirType type = nabla_result_type(op, i);
-    if (!mlirTypeIsARankedTensor(type) && !nablaTypeIsAImplicit(type))
-      return true;
-  }
-  return false;
-}
-
-static bool is_saved(const split *s, MlirOperation op) {
-  if (is_cheap(op) || s->save == NABLA_SAVE_NONE) return false;
-  return s->save == NABLA_SAVE_ALL || nabla_is(op, "nabla.dot_general") ||
-         nabla_is(op, "nabla.conv_general");
-}
-
-static void need(split *s, MlirValue value);
-
-static MlirWalkResult need_operands(MlirOperation op, void *self) {
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
-    need(self, mlirOperationGetOperand(op, i));
-  return MlirWalkResultAdvance;
-}
-
-/* A value that the backward function uses: it is saved, or its operation runs
- * again, which needs others. */
-static void need(split *s, MlirValue value) {
-  const size_t number = nabla_block_index_definition(&s->index, value);
-  if (number == SIZE_MAX || number >= s->mark) return;
-  MlirOperation op = s->index.ops[number];
-  if (!mlirOperationEqual(nabla_defining_op(value), op)) return; /* inside */
-  if (is_saved(s, op)) {
-    for (size_t i = 0; i < s->saved.count; i++)
-      if (mlirValueEqual(s->saved.values[i], value)) return;
-    nabla_value_list_add(&s->saved, value);
-    return;
-  }
-  if (s->needed[number]) return;
-  s->needed[number] = true;
-  mlirOperationWalk(op, need_operands, s, MlirWalkPreOrder);
-}
-
-/* In the order in which the function computes them, whatever order the pass
- * back uses them in. */
-static bool comes_before(const split *s, MlirValue a, MlirValue b) {
-  const size_t x = nabla_block_index_definition(&s->index, a);
-  const size_t y = nabla_block_index_definition(&s->index, b);
-  return x != y
-             ? x < y
-             : mlirOpResultGetResultNumber(a) < mlirOpResultGetResultNumber(b);
-}
-
-static void sort_saved(split *s) {
-  MlirValue *list = s->saved.values;
-  for (size_t i = 1; i < s->saved.count; i++)
-    for (size_t j = i; j && comes_before(s, list[j], list[j - 1]); j--) {
-      const MlirValue other = list[j];
-      list[j] = list[j - 1];
-      list[j - 1] = other;
-    }
-}
-
-static bool find_saved(split *s) {
-  MlirOperation end = nabla_block_end(nabla_region_block(s->joint, 0));
-  for (size_t i = s->mark + 1; i < s->index.count; i++)
-    mlirOperationWalk(s->index.ops[i], need_operands, s, MlirWalkPreOrder);
-  for (intptr_t i = s->results; i < mlirOperationGetNumOperands(end); i++)
-    need(s, mlirOperationGetOperand(end, i));
-  sort_saved(s);
-  for (size_t i = 0; i < s->mark; i++) {
-    if (!s->needed[i] || !nabla_has_effects(s->d->module, s->index.ops[i]))
-      continue;
-    nabla_error_at(s->index.ops[i],
-                   "has effects, and the backward function would run it again: "
-                   "declare its custom calls pure, or use save=all");
-    return false;
-  }
-  return !s->saved.failed;
-}
 
 /* ---- names ---- */
 
@@ -122,8 +31,8 @@ static MlirAttribute entry(MlirOperation function, const char *list,
 static MlirAttribute saved_name(const split *s, size_t i) {
   char text[96];
   MlirContext context = nabla_op_context(s->joint);
-  MlirStringRef op = nabla_name(nabla_defining_op(s->saved.values[i]));
-  const size_t skip = nabla_op_find(nabla_defining_op(s->saved.values[i]))
+  MlirStringRef op = nabla_name(nabla_defining_op(s->s.values.values[i]));
+  const size_t skip = nabla_op_find(nabla_defining_op(s->s.values.values[i]))
                           ? sizeof "nabla." - 1
                           : 0;
   (void)snprintf(text, sizeof text, "saved.%d.%.*s", (int)i,
@@ -165,7 +74,7 @@ static bool half_init(half *h, const split *s, const char *suffix) {
   h->end = nabla_block_end(h->entry);
   const size_t most = (size_t)mlirBlockGetNumArguments(h->entry) +
                       (size_t)mlirOperationGetNumOperands(h->end) +
-                      s->saved.count + 1;
+                      s->s.values.count + 1;
   h->in = calloc(most, sizeof *h->in);
   h->out = calloc(most, sizeof *h->out);
   return nabla_block_index_init(&h->index, h->entry) && h->in && h->out;
@@ -173,7 +82,7 @@ static bool half_init(half *h, const split *s, const char *suffix) {
 
 /* The value of the copy for a saved value of the joint function. */
 static MlirValue in_half(const half *h, const split *s, MlirValue value) {
-  const size_t number = nabla_block_index_definition(&s->index, value);
+  const size_t number = nabla_block_index_definition(&s->s.index, value);
   return mlirOperationGetResult(h->index.ops[number],
                                 mlirOpResultGetResultNumber(value));
 }
@@ -203,18 +112,18 @@ static bool make_forward(const split *s) {
   bool good = half_init(&h, s, "forward");
   for (intptr_t i = 0; good && i < s->arguments; i++)
     h.in[h.in_count++] = entry(s->joint, NABLA_ARGUMENTS, i);
-  for (intptr_t i = 0; good && i < s->results; i++) {
+  for (intptr_t i = 0; good && i < s->s.results; i++) {
     nabla_value_list_add(&h.values, mlirOperationGetOperand(h.end, i));
     h.out[h.out_count++] = entry(s->joint, NABLA_RESULTS, i);
   }
-  for (size_t i = 0; good && i < s->saved.count; i++) {
-    nabla_value_list_add(&h.values, in_half(&h, s, s->saved.values[i]));
+  for (size_t i = 0; good && i < s->s.values.count; i++) {
+    nabla_value_list_add(&h.values, in_half(&h, s, s->s.values.values[i]));
     h.out[h.out_count++] = saved_name(s, i);
   }
   good = good && !h.values.failed;
   if (good) {
     good = half_finish(&h, true);
-    for (size_t i = h.index.count; i-- > s->mark;)
+    for (size_t i = h.index.count; i-- > s->s.mark;)
       nabla_op_erase(h.index.ops[i]);
     for (intptr_t i = mlirBlockGetNumArguments(h.entry); i-- > s->arguments;)
       mlirBlockEraseArgument(h.entry, (unsigned)i);
@@ -228,8 +137,8 @@ static bool make_forward(const split *s) {
 }
 
 static void replace_saved(const split *s, half *h) {
-  for (size_t i = 0; i < s->saved.count; i++) {
-    MlirValue value = in_half(h, s, s->saved.values[i]);
+  for (size_t i = 0; i < s->s.values.count; i++) {
+    MlirValue value = in_half(h, s, s->s.values.values[i]);
     MlirValue argument = mlirBlockInsertArgument(
         h->entry, s->arguments + (intptr_t)i, mlirValueGetType(value),
         mlirOperationGetLocation(h->function));
@@ -248,16 +157,16 @@ static bool make_backward(const split *s) {
   if (good) replace_saved(s, &h);
   for (intptr_t i = s->arguments; good && i < all; i++)
     h.in[h.in_count++] = entry(s->joint, NABLA_ARGUMENTS, i);
-  for (intptr_t i = s->results; good && i < mlirOperationGetNumOperands(h.end);
-       i++) {
+  for (intptr_t i = s->s.results;
+       good && i < mlirOperationGetNumOperands(h.end); i++) {
     nabla_value_list_add(&h.values, mlirOperationGetOperand(h.end, i));
     h.out[h.out_count++] = entry(s->joint, NABLA_RESULTS, i);
   }
   good = good && !h.values.failed;
   if (good) {
     good = half_finish(&h, true);
-    for (size_t i = s->mark + 1; i-- > 0;)
-      if (i == s->mark || !s->needed[i]) nabla_op_erase(h.index.ops[i]);
+    for (size_t i = s->s.mark + 1; i-- > 0;)
+      if (i == s->s.mark || !s->s.needed[i]) nabla_op_erase(h.index.ops[i]);
     nabla_unused_erase(s->d->module, h.entry);
     good = good && nabla_signature_update(h.function);
   } else if (h.entry.ptr) {
@@ -267,32 +176,22 @@ static bool make_backward(const split *s) {
   return good;
 }
 
-static bool find_mark(split *s) {
-  for (s->mark = 0; s->mark < s->index.count; s->mark++)
-    if (!mlirAttributeIsNull(mlirOperationGetAttributeByName(
-            s->index.ops[s->mark], nabla_ref(NABLA_REVERSE_MARK))))
-      return true;
-  return false;
-}
-
 bool nabla_derive_split(nabla_derived *d, const nabla_derive *how,
                         nabla_save save) {
   MlirBlock entry = nabla_region_block(how->function, 0);
   split s = {.d = d,
              .original = how->function,
-             .save = save,
              .arguments = mlirBlockGetNumArguments(entry),
-             .results = mlirOperationGetNumOperands(nabla_block_end(entry)),
              .joint = nabla_derive_vjp(d, how)};
   if (mlirOperationIsNull(s.joint)) return false;
-  bool good =
-      nabla_block_index_init(&s.index, nabla_region_block(s.joint, 0)) &&
-      find_mark(&s);
-  s.needed = good ? calloc(s.mark + 1, sizeof *s.needed) : NULL;
-  good = s.needed && find_saved(&s) && make_forward(&s) && make_backward(&s);
-  nabla_block_index_deinit(&s.index);
-  nabla_value_list_deinit(&s.saved);
-  free(s.needed);
+  s.s = (nabla_saved){
+      .d = d,
+      .function = s.joint,
+      .save = save,
+      .results = mlirOperationGetNumOperands(nabla_block_end(entry))};
+  const bool good =
+      nabla_saved_find(&s.s) && make_forward(&s) && make_backward(&s);
+  nabla_saved_deinit(&s.s);
   if (good) nabla_op_erase(s.joint);
   return good;
 }

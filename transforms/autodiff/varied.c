@@ -110,8 +110,12 @@ void nabla_varied_mark(nabla_value_map *varied, MlirBlock block) {
   for (MlirOperation op = mlirBlockGetFirstOperation(block);
        !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     if (nabla_diff_is_zero(op) || !nabla_varied_uses(varied, op)) continue;
-    if (nabla_is(op, "nabla.cond"))
+    if (nabla_is(op, "nabla.cond") || nabla_is(op, "nabla.remat"))
       mark_cond(varied, op);
+    else if (nabla_is(op, "nabla.barrier"))
+      for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+        pass(varied, mlirOperationGetOperand(op, i),
+             mlirOperationGetResult(op, i));
     else if (nabla_is(op, "nabla.scan"))
       mark_scan(varied, op);
     else if (nabla_is(op, "nabla.while"))
@@ -165,7 +169,7 @@ static MlirWalkResult add_captured(MlirOperation op, void *self) {
   if (mlirOperationEqual(op, c->op)) return MlirWalkResultAdvance;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     MlirValue value = mlirOperationGetOperand(op, i);
-    if (!has(c->varied, value) || has(&c->seen, value) ||
+    if ((c->varied && !has(c->varied, value)) || has(&c->seen, value) ||
         is_inside(value, c->op))
       continue;
     nabla_value_map_set(&c->seen, value, value);

@@ -25,8 +25,9 @@ typedef struct nabla_value_list {
 void nabla_value_list_add(nabla_value_list *list, MlirValue value);
 void nabla_value_list_deinit(nabla_value_list *list);
 
-/* Adds the values in `varied` that the regions of `op` use and that are defined
- * outside of `op`, each once, in the order of their first use. */
+/* Adds the values in `varied` (NULL: all values) that the regions of `op` use
+ * and that are defined outside of `op`, each once, in the order of their first
+ * use. */
 void nabla_varied_captured(const nabla_value_map *varied, MlirOperation op,
                            nabla_value_list *out);
 

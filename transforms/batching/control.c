@@ -44,24 +44,26 @@ static void cond_flow(const nabla_batching *s, MlirOperation op, bool *out) {
   }
 }
 
-/* All examples take the same branch. */
+/* All examples take the same branch; also nabla.remat. */
 static bool cond_of_all(nabla_batching *s, MlirOperation op) {
   bool batched[MAX];
   MlirType types[MAX];
-  MlirValue values[MAX], selector = nabla_batch_operand(s, op, 0);
+  MlirValue values[MAX], selector = {NULL};
+  const intptr_t operands = mlirOperationGetNumOperands(op);
   intptr_t none[NABLA_BATCH_MAX_REGIONS] = {0};
   intptr_t count = mlirOperationGetNumResults(op);
   intptr_t regions = mlirOperationGetNumRegions(op);
+  if (operands) selector = nabla_batch_operand(s, op, 0);
   cond_flow(s, op, batched);
   for (intptr_t i = 0; i < count; i++)
     types[i] = nabla_batch_as_type(s, nabla_result_type(op, i), batched[i]);
   nabla_batch_copy copy = {.op = op,
-                           .operand_count = 1,
+                           .operand_count = operands,
                            .operands = &selector,
                            .result_count = count,
                            .results = types};
-  MlirOperation made =
-      nabla_batch_open(s, "nabla.cond", &copy, regions, none, NULL);
+  MlirOperation made = nabla_batch_open(
+      s, operands ? "nabla.cond" : "nabla.remat", &copy, regions, none, NULL);
   bool good = !mlirOperationIsNull(made);
   for (intptr_t r = 0; good && r < regions; r++) {
     MlirBlock from = nabla_region_block(op, r);
@@ -288,5 +290,6 @@ bool nabla_batch_control(nabla_batching *s, MlirOperation op) {
     return false;
   if (nabla_is(op, "nabla.cond")) return batch_cond(s, op);
   if (nabla_is(op, "nabla.scan")) return batch_scan(s, op);
+  if (nabla_is(op, "nabla.remat")) return cond_of_all(s, op);
   return nabla_batch_while(s, op);
 }

@@ -8,6 +8,7 @@
 #include "dialect/ops.h"
 #include "dialect/verify/checks.h"
 #include "transforms/abi/calls.h"
+#include "transforms/autodiff/call_rules.h"
 #include "transforms/batching/regions.h"
 
 /* The batched values that an operation uses, each once. */
@@ -226,12 +227,43 @@ static bool call_once(nabla_batching *s, MlirOperation op, bool repeats) {
   return good;
 }
 
+/* The results as the rule says: with the batch in front. */
+static bool by_rule(nabla_batching *s, MlirOperation op,
+                    const nabla_call_rules *rules) {
+  MlirValue operands[NABLA_MAX_OPERANDS], out[NABLA_MAX_RESULTS] = {{NULL}};
+  bool batched[NABLA_MAX_OPERANDS];
+  nabla_call_rule rule = {
+      .rules = rules,
+      .op = op,
+      .name = "batch",
+      .apply = rules->batch,
+      .frame = {.operands = operands, .batched = batched, .out = out}};
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    operands[i] = nabla_batch_operand(s, op, i);
+    batched[i] = nabla_batch_is(s, mlirOperationGetOperand(op, i));
+  }
+  bool good = nabla_call_rule_run(&rule, s->b.before);
+  for (intptr_t i = 0; good && i < mlirOperationGetNumResults(op); i++) {
+    MlirType type = nabla_batch_type(s, nabla_result_type(op, i));
+    good = !mlirTypeIsNull(type) &&
+           nabla_call_rule_gives(&rule, (size_t)i, "result", type, false) &&
+           nabla_batch_give(s, op, i, out[i]);
+  }
+  return good;
+}
+
 bool nabla_batch_custom_call(nabla_batching *s, MlirOperation op) {
   MlirAttribute how =
       mlirOperationGetAttributeByName(op, nabla_ref(NABLA_CALL_BATCH));
-  if (mlirAttributeIsNull(how)) return nabla_batch_each(s, op);
-  MlirStringRef word =
-      mlirAttributeIsAString(how) ? mlirStringAttrGetValue(how) : nabla_ref("");
+  const nabla_call_rules *rules = nabla_call_rules_find(op);
+  MlirStringRef word = nabla_ref("scan");
+  if (!mlirAttributeIsNull(how))
+    word = mlirAttributeIsAString(how) ? mlirStringAttrGetValue(how)
+                                       : nabla_ref("");
+  else if (rules && rules->batch)
+    return by_rule(s, op, rules);
+  else if (rules && rules->batch_word)
+    word = nabla_ref(rules->batch_word);
   if (nabla_text_equals(word, "scan")) return nabla_batch_each(s, op);
   if (nabla_text_equals(word, "expand")) return call_once(s, op, false);
   if (nabla_text_equals(word, "broadcast")) return call_once(s, op, true);

@@ -5,6 +5,7 @@
 #include <mlir-c/BuiltinTypes.h>
 
 #include "dialect/control.h"
+#include "transforms/autodiff/loops.h"
 
 MlirOperation nabla_batch_open(const nabla_batching *s, const char *name,
                                const nabla_batch_copy *copy, intptr_t count,
@@ -28,9 +29,10 @@ MlirOperation nabla_batch_open(const nabla_batching *s, const char *name,
   mlirOperationStateAddOwnedRegions(&state, count, regions);
   mlirOperationStateAddAttributes(&state, copy->change_count, copy->changes);
   MlirOperation made = mlirOperationCreate(&state);
-  if (!mlirOperationIsNull(made))
-    mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(s->b.before),
-                                        s->b.before, made);
+  if (mlirOperationIsNull(made)) return made;
+  mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(s->b.before),
+                                      s->b.before, made);
+  if (nabla_is(copy->op, name)) nabla_loop_attributes_keep(copy->op, made);
   return made;
 }
 

@@ -160,3 +160,24 @@ bool nabla_batch_random(nabla_batching *s, MlirOperation op) {
   return nabla_batch_give(s, op, 0,
                           nabla_batch_first(nabla_batch_copied(s, &copy)));
 }
+
+/* Each value with a batch or without, as it is; so is the last. */
+bool nabla_batch_barrier(nabla_batching *s, MlirOperation op) {
+  MlirValue operands[NABLA_MAX_OPERANDS];
+  const intptr_t count = mlirOperationGetNumOperands(op);
+  if (count > NABLA_MAX_OPERANDS) return false;
+  for (intptr_t i = 0; i < count; i++)
+    operands[i] = nabla_batch_operand(s, op, i);
+  nabla_batch_copy copy = {.op = op,
+                           .operand_count = count,
+                           .operands = operands,
+                           .result_count = -1};
+  MlirOperation made = nabla_batch_copied(s, &copy);
+  bool good = !mlirOperationIsNull(made);
+  for (intptr_t i = 0; good && i < mlirOperationGetNumResults(op); i++)
+    good = nabla_batch_set(
+        s, mlirOperationGetResult(op, i),
+        (nabla_batched){mlirOperationGetResult(made, i),
+                        nabla_batch_is(s, mlirOperationGetOperand(op, i))});
+  return good;
+}

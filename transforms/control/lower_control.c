@@ -6,7 +6,10 @@
 #include <stdlib.h>
 
 #include "dialect/control.h"
+#include "dialect/verify/checks.h"
 #include "transforms/control/lower_scan.h"
+#include "transforms/ir/build.h"
+#include "transforms/ir/build_control.h"
 #include "transforms/ir/call_graph.h"
 #include "transforms/passes.h"
 
@@ -62,6 +65,10 @@ static void replace(MlirOperation op, const char *name, intptr_t count,
     MlirType type = nabla_result_type(op, i);
     mlirOperationStateAddResults(&state, 1, &type);
   }
+  for (intptr_t i = results; nabla_is(op, "nabla.while") && i < count; i++) {
+    MlirType type = mlirValueGetType(operands[i]);
+    mlirOperationStateAddResults(&state, 1, &type);
+  }
   for (intptr_t i = 0; i < regions; i++) {
     MlirRegion region = mlirRegionCreate();
     mlirRegionTakeBody(region,
@@ -102,14 +109,63 @@ static bool lower_cond(MlirOperation op) {
   return true;
 }
 
+static MlirValue truth(MlirOperation before, const char *name, MlirValue a,
+                       MlirValue b, intptr_t attributes,
+                       const MlirNamedAttribute *attribute) {
+  MlirValue operands[2] = {a, b};
+  MlirType type = mlirIntegerTypeGet(nabla_op_context(before), 1);
+  nabla_op_spec spec = {name, 2, operands, 1, &type, attributes, attribute};
+  return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
+}
+
+/* Replaces a terminator by one with another operand behind its own. */
+static void hand_on(MlirOperation end, const char *name, MlirValue value) {
+  MlirValue operands[NABLA_MAX_OPERANDS + 2];
+  const intptr_t count = mlirOperationGetNumOperands(end);
+  for (intptr_t i = 0; i < count; i++)
+    operands[i] = mlirOperationGetOperand(end, i);
+  operands[count] = value;
+  end_with(end, name, count + 1, operands);
+}
+
+/* Carries the number of the step behind the other carries: where it is `most`,
+ * the loop ends. Returns its initial value. */
+static MlirValue count_steps(MlirOperation op, int64_t most) {
+  const int64_t less = 2; /* slt of arith.cmpi */
+  const nabla_builder b = {op};
+  const MlirContext context = nabla_op_context(op);
+  const MlirType type = mlirIndexTypeGet(context);
+  MlirValue limit = nabla_build_index(&b, most), step[2];
+  MlirValue one = nabla_build_index(&b, 1);
+  for (intptr_t r = 0; r < 2; r++)
+    step[r] = mlirBlockAddArgument(nabla_region_block(op, r), type,
+                                   mlirOperationGetLocation(op));
+  MlirOperation test = nabla_block_end(nabla_region_block(op, 0));
+  MlirOperation body = nabla_block_end(nabla_region_block(op, 1));
+  const MlirNamedAttribute predicate =
+      nabla_named(context, "predicate",
+                  mlirIntegerAttrGet(mlirIntegerTypeGet(context, 64), less));
+  MlirValue more = truth(test, "arith.cmpi", step[0], limit, 1, &predicate);
+  mlirOperationSetOperand(
+      test, 0,
+      truth(test, "arith.andi", mlirOperationGetOperand(test, 0), more, 0,
+            NULL));
+  hand_on(test, "scf.condition", step[0]);
+  const nabla_builder inside = {body};
+  hand_on(body, "scf.yield", nabla_build_arith(&inside, "addi", step[1], one));
+  return nabla_build_index(&b, 0);
+}
+
 static bool lower_while(MlirOperation op) {
   if (!end_region(op, 0, "scf.condition") || !end_region(op, 1, "scf.yield"))
     return false;
   intptr_t count = mlirOperationGetNumOperands(op);
+  const int64_t most = nabla_op_integer(op, "max_steps", -1);
   MlirValue *values = calloc((size_t)count + 1, sizeof *values);
   if (!values) return false;
   for (intptr_t i = 0; i < count; i++)
     values[i] = mlirOperationGetOperand(op, i);
+  if (most >= 0) values[count++] = count_steps(op, most);
   replace(op, "scf.while", count, values, 0, NULL);
   free(values);
   return true;
@@ -122,6 +178,7 @@ static const struct {
     {"nabla.cond", lower_cond},
     {"nabla.while", lower_while},
     {"nabla.scan", nabla_lower_scan},
+    {"nabla.remat", nabla_remat_open},
 };
 #define ROWS (sizeof rows / sizeof *rows)
 

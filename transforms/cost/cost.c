@@ -105,6 +105,8 @@ static bool count_op(counter *c, MlirOperation op, uint64_t times,
     return count_block(c, nabla_region_block(op, 0),
                        nabla_cost_times(times, rounds), out);
   }
+  if (nabla_is(op, "nabla.remat"))
+    return count_block(c, nabla_region_block(op, 0), times, out);
   if (nabla_is(op, "nabla.while")) {
     out->has_while = true;
     return count_block(c, nabla_region_block(op, 0), times, out) &&

@@ -16,8 +16,9 @@
 /* Operations that pass values across a boundary. All their operands, results
  * and block arguments are plain lists. */
 static const char *const carriers[] = {
-    "func.call", "func.return", "scf.for",       "scf.if",
-    "scf.yield", "scf.while",   "scf.condition", "scf.index_switch",
+    "func.call",     "func.return",      "scf.for",
+    "scf.if",        "scf.yield",        "scf.while",
+    "scf.condition", "scf.index_switch", "nabla.barrier",
 };
 
 static bool is_carrier(MlirOperation op) {
@@ -343,7 +344,8 @@ static bool is_stranger(MlirOperation op) {
 /* An operation that nabla-lower-control replaces by a carrier. */
 static bool is_early(MlirOperation op) {
   const nabla_op_row *row = nabla_op_find(op);
-  return row && row->implicit == NABLA_IMPLICIT_flows && carries_implicit(op);
+  return row && row->implicit == NABLA_IMPLICIT_flows && !is_carrier(op) &&
+         carries_implicit(op);
 }
 
 static bool check_control(MlirOperation op) {

@@ -152,6 +152,35 @@ MlirOperation nabla_build_while(const nabla_builder *b, intptr_t count,
   return make(b, &c);
 }
 
+MlirOperation nabla_build_remat(const nabla_builder *b,
+                                const nabla_built_region *body) {
+  written region;
+  if (!fits(body->count))
+    return refuse(b, "a remat that is built has at most 64 results");
+  if (!write_region(b, body, "nabla.yield", 0, NULL, &region)) return nothing;
+  control c = {.name = "nabla.remat",
+               .results = body->count,
+               .result_list = region.types,
+               .regions = 1,
+               .region_list = &region};
+  return make(b, &c);
+}
+
+bool nabla_remat_open(MlirOperation op) {
+  MlirBlock block = nabla_region_block(op, 0);
+  MlirOperation end = nabla_block_end(block), next;
+  for (MlirOperation at = mlirBlockGetFirstOperation(block);
+       !mlirOperationEqual(at, end); at = next) {
+    next = mlirOperationGetNextInBlock(at);
+    mlirOperationMoveBefore(at, op);
+  }
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, i),
+                                  mlirOperationGetOperand(end, i));
+  nabla_op_erase(op);
+  return true;
+}
+
 /* ---- scan ---- */
 
 /* Returns the type of an array without its first dimension; null after an error

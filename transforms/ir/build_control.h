@@ -47,6 +47,12 @@ MlirOperation nabla_build_scan(const nabla_builder *b,
                                const nabla_built_scan *scan,
                                const nabla_built_region *body);
 
+/* Makes nabla.remat. */
+MlirOperation nabla_build_remat(const nabla_builder *b,
+                                const nabla_built_region *body);
+/* Moves the operations of a nabla.remat to where it stands; true. */
+bool nabla_remat_open(MlirOperation op);
+
 /* Returns result `index`; null for a null op. */
 MlirValue nabla_build_result(MlirOperation op, intptr_t index);
 

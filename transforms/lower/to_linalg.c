@@ -210,7 +210,7 @@ static bool fold_unpacks(MlirOperation module) {
 static bool is_left(MlirOperation op) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
     if (is_implicit(mlirOperationGetOperand(op, i))) return true;
-  return nabla_op_find(op) != NULL;
+  return nabla_op_find(op) && !nabla_is(op, "nabla.barrier");
 }
 
 /* Erases the operations that make implicit values. If one of them is still

@@ -5,6 +5,7 @@
 #include <mlir-c/BuiltinTypes.h>
 
 #include "dialect/verify/checks.h"
+#include "transforms/ir/build_control.h"
 #include "transforms/ir/components.h"
 #include "transforms/ir/ir.h"
 #include "transforms/passes.h"
@@ -156,11 +157,22 @@ static bool fold_control(MlirOperation op) {
   return !failed;
 }
 
+static bool is_remat(MlirOperation op) { return nabla_is(op, "nabla.remat"); }
+
+static bool open_remat(MlirOperation op, void *unused) {
+  (void)unused;
+  return nabla_remat_open(op);
+}
+
 MlirLogicalResult nabla_run_simplify(MlirOperation op,
                                      const nablaPassValue *values,
                                      void *prepared) {
   (void)values, (void)prepared;
-  if (!fold_control(op)) return mlirLogicalResultFailure();
+  /* their operations are optimized with those around them */
+  if (mlirLogicalResultIsFailure(
+          nabla_ops_each(op, is_remat, open_remat, NULL)) ||
+      !fold_control(op))
+    return mlirLogicalResultFailure();
   /* an op comes before its users, so that one round folds new ops too */
   nabla_op_list all = nabla_ops_collect(op, can_fold);
   for (size_t i = 0; i < all.count; i++) fold_op(all.ops[i]);

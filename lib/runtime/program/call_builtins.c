@@ -8,6 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
+static double element(const nabla_call_buffer *x, uint64_t i) {
+  const size_t size = nabla_dtype_bits(x->dtype) / 8;
+  float value;
+  if (x->dtype == NABLA_DTYPE_F64) return ((const double *)x->data)[i];
+  nabla_to_f32(x->dtype, (const char *)x->data + i * size, 1, &value);
+  return value;
+}
+
 static nabla_call_code check_finite(const nabla_call_frame *frame) {
   const nabla_call_buffer *x = &frame->arguments[0], *y = &frame->results[0];
   const nabla_attribute_tree *label =
@@ -21,8 +29,7 @@ static nabla_call_code check_finite(const nabla_call_frame *frame) {
     return NABLA_CALL_INVALID_ARGUMENT;
   }
   for (uint64_t i = 0; i < count; i++) {
-    double value = x->dtype == NABLA_DTYPE_F64 ? ((const double *)x->data)[i]
-                                               : ((const float *)x->data)[i];
+    const double value = element(x, i);
     if (isfinite(value)) continue;
     snprintf(frame->message, frame->message_size,
              "%s%selement %" PRIu64 " of %" PRIu64 " is %g",
@@ -30,12 +37,13 @@ static nabla_call_code check_finite(const nabla_call_frame *frame) {
     return NABLA_CALL_OUT_OF_RANGE;
   }
   if (count)
-    memcpy(y->data, x->data,
-           (size_t)count * (x->dtype == NABLA_DTYPE_F64 ? 8 : 4));
+    memcpy(y->data, x->data, (size_t)count * (nabla_dtype_bits(x->dtype) / 8));
   return NABLA_CALL_OK;
 }
 
-#define FLOATS (NABLA_CALL_DTYPE(F32) | NABLA_CALL_DTYPE(F64))
+#define FLOATS                                                             \
+  (NABLA_CALL_DTYPE(F32) | NABLA_CALL_DTYPE(F64) | NABLA_CALL_DTYPE(F16) | \
+   NABLA_CALL_DTYPE(BF16))
 
 const nabla_call_handler *nabla_call_builtins(size_t *out_count) {
   static const nabla_call_parameter x = {"x", FLOATS, -1, NULL};
