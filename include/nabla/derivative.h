@@ -127,6 +127,43 @@ NABLA_API NABLA_MUST_USE nabla_status
 nabla_hessian(nabla_function *function, const nabla_derivative_options *options,
               nabla_function **out, nabla_diag *diag);
 
+/* ---- derivatives of one's own ----
+ *
+ * They are used wherever the function is differentiated, also within others:
+ * its calls are kept as calls until then. Arrays from outside that its callback
+ * uses get no gradient: packed arrays and numbers that it makes (nabla_scalar)
+ * may be used, other arrays of floats are refused. */
+
+/* A function whose cotangent passes as it is from the first result to the first
+ * argument, whatever it does; both are of floats, of one shape, and the result
+ * may be packed. Other arguments get none. Returns as above. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_straight_through(
+    nabla_function *function, nabla_function **out, nabla_diag *diag);
+
+/* Gives a function, before it is used, the derivative in reverse mode that two
+ * functions compute, which must outlive it.
+ * @param forward   of its arguments: a list of its results, and of a list of
+ *                  arrays that are saved
+ * @param backward  of a list: the list of these arrays, and a list of the
+ *                  cotangents of the results that are of floats, in order. It
+ *                  gives a list: a cotangent of each argument that is dense and
+ *                  of floats
+ * @param saved_count  the number of arrays that are saved
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  NULL; functions of another engine
+ *         NABLA_NO_MEMORY
+ * A call fails with NABLA_INVALID_ARGUMENT if the parts do not fit. Not to be
+ * called while another thread uses the function. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_function_set_vjp(
+    nabla_function *function, nabla_function *forward, nabla_function *backward,
+    size_t saved_count, nabla_diag *diag);
+/* The same in forward mode.
+ * @param jvp  of a list: the arguments, and a list of a tangent for each that
+ * is dense and of floats. It gives a list: the results, and a list of a tangent
+ * for each that is of floats */
+NABLA_API NABLA_MUST_USE nabla_status nabla_function_set_jvp(
+    nabla_function *function, nabla_function *jvp, nabla_diag *diag);
+
 /* ---- batches ---- */
 
 /* The axis of an array that is the same for all examples. */

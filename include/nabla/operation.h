@@ -53,15 +53,17 @@ typedef struct nabla_operation_frame {
   size_t struct_size; /* sizeof(nabla_operation_frame), set by the library */
   const nabla_operation *operation;
   size_t operand_count, result_count;
-  nabla_array *const *operands; /* of `body`; NULL for `infer`               */
+  nabla_array *const *operands; /* NULL for `infer` and `vjp`                */
   const nabla_dense *types;     /* of the operands: unknown sizes are numbers
                                    below NABLA_DYNAMIC, nabla/function.h     */
   const nabla_attribute_tree *attributes; /* a dictionary, or NULL           */
 } nabla_operation_frame;
 
 /* An operation. Members that are NULL are left out. Exactly one of `body` and
- * `handler` is set. Those below the line are read by no pass of this version:
- * an operation that sets one is refused with NABLA_UNSUPPORTED. */
+ * `handler` is set. With a `body` its derivative is that of the operations
+ * which it records, unless it brings one; with a `handler` it has none of its
+ * own. Those below the line are read by no pass of this version: an operation
+ * that sets one is refused with NABLA_UNSUPPORTED. */
 struct nabla_operation {
   size_t struct_size; /* sizeof(nabla_operation) */
   const char *name;   /* letters, digits, '_' and '.'; at most 60 */
@@ -76,14 +78,24 @@ struct nabla_operation {
                nabla_array **results);
   const char *handler; /* the target of a custom call, whose handler was added
                           before, and is NABLA_CALL_PURE */
-  /* ---- */
+  /* The derivative of y, the result, by x, element by element: of the kind
+   * UNARY, in place of the three members below. */
   nabla_array *(*derivative)(nabla_array *x, nabla_array *y);
+  /* Records the results, and `saved_count` arrays that `vjp` gets, at most 64;
+   * NULL: the operands are saved, then the results. */
   void (*forward)(const nabla_operation_frame *frame, nabla_array **results,
                   nabla_array **saved);
+  size_t saved_count;
+  /* Records the cotangent of each operand, from what was saved and the
+   * cotangent of each result (NULL where that is not of floats). `operands` of
+   * the frame is NULL. What is left NULL is 0. */
   void (*vjp)(const nabla_operation_frame *frame, nabla_array *const *saved,
               nabla_array *const *cotangents, nabla_array **out);
+  /* Records the tangent of each result, from that of each operand (NULL where
+   * that is packed or not of floats). What is left NULL is 0. */
   void (*jvp)(const nabla_operation_frame *frame, nabla_array *const *tangents,
               nabla_array **out);
+  /* ---- */
   void (*batch)(const nabla_operation_frame *frame, const int64_t *dims,
                 int64_t *result_dims);
   const char *factors;   /* "m k, k n -> m n"            */
@@ -97,8 +109,9 @@ struct nabla_operation {
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  no legal name, or a taken one; both body and
  *                                 handler, or neither; a handler that was not
- *                                 added, or without an infer that it needs; a
- *                                 struct_size of another version
+ *                                 added, or without an infer that it needs;
+ *                                 members of a derivative that do not go
+ *                                 together; a struct_size of another version
  *         NABLA_UNSUPPORTED       a member that no pass reads, by name; the
  * kind COLLECTIVE; a handler that is not pure NABLA_TOO_LARGE         more than
  * 1024 operations Thread-safe. */

@@ -5,6 +5,7 @@
 #include <mlir-c/BuiltinTypes.h>
 #include <string.h>
 
+#include "transforms/autodiff/calls.h"
 #include "transforms/ir/ir.h"
 
 /* ---- operations ---- */
@@ -148,7 +149,34 @@ MlirOperation nabla_function_in(MlirModule module, MlirStringRef name) {
 /* Modules from which, and to which, functions are copied. */
 typedef struct transfer {
   MlirModule from, to;
+  bool has_rules; /* with the functions that attributes name */
 } transfer;
+
+/* Attributes of a function that has a derivative of its own. */
+static const char *const rule_keys[] = {NABLA_VJP, NABLA_JVP,
+                                        NABLA_STRAIGHT_THROUGH};
+
+static void copy_named(const transfer *t, MlirAttribute value) {
+  if (mlirAttributeIsNull(value)) return;
+  if (mlirAttributeIsAFlatSymbolRef(value))
+    nabla_function_copy(t->from, t->to, mlirFlatSymbolRefAttrGetValue(value),
+                        true);
+  for (intptr_t i = 0;
+       mlirAttributeIsAArray(value) && i < mlirArrayAttrGetNumElements(value);
+       i++)
+    copy_named(t, mlirArrayAttrGetElement(value, i));
+}
+
+/* Copies the rules of a function, or takes the attributes away. */
+static void copy_rules(const transfer *t, MlirOperation function) {
+  for (size_t i = 0; i < sizeof rule_keys / sizeof *rule_keys; i++)
+    if (t->has_rules)
+      copy_named(t, mlirOperationGetAttributeByName(function,
+                                                    nabla_ref(rule_keys[i])));
+    else
+      (void)mlirOperationRemoveAttributeByName(function,
+                                               nabla_ref(rule_keys[i]));
+}
 
 /* Copies the function that `op` calls, and those that this one calls. */
 static MlirWalkResult copy_callee(MlirOperation op, void *self) {
@@ -157,17 +185,20 @@ static MlirWalkResult copy_callee(MlirOperation op, void *self) {
     nabla_function_copy(
         t->from, t->to,
         mlirFlatSymbolRefAttrGetValue(
-            mlirOperationGetAttributeByName(op, nabla_ref("callee"))));
+            mlirOperationGetAttributeByName(op, nabla_ref("callee"))),
+        t->has_rules);
   return MlirWalkResultAdvance;
 }
 
-void nabla_function_copy(MlirModule from, MlirModule to, MlirStringRef name) {
-  const transfer t = {from, to};
+void nabla_function_copy(MlirModule from, MlirModule to, MlirStringRef name,
+                         bool has_rules) {
+  const transfer t = {from, to, has_rules};
   if (!mlirOperationIsNull(nabla_function_in(to, name))) return;
   const MlirOperation function = nabla_function_in(from, name);
   if (mlirOperationIsNull(function)) return;
   const MlirOperation copy = mlirOperationClone(function);
   mlirBlockAppendOwnedOperation(mlirModuleGetBody(to), copy);
+  copy_rules(&t, copy);
   mlirOperationWalk(copy, copy_callee, (void *)&t, MlirWalkPreOrder);
 }
 
@@ -260,7 +291,7 @@ static nabla_status fill_module(const nabla_emitted_program *program,
                                 MlirModule module, nabla_diag *diag) {
   const nabla_walk *walk = program->walk;
   MlirOperation function;
-  const transfer t = {nabla_recorder_module(walk->recorder), module};
+  const transfer t = {nabla_recorder_module(walk->recorder), module, false};
   NABLA_TRY(add_function(walk, "main", false, module, &function, diag));
   mlirOperationWalk(function, copy_callee, (void *)&t, MlirWalkPreOrder);
   if (program->ports) {

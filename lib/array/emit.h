@@ -60,7 +60,9 @@ NABLA_MUST_USE nabla_status nabla_function_emit(const nabla_walk *walk,
 /* A function of a module by its name; null where there is none. */
 MlirOperation nabla_function_in(MlirModule module, MlirStringRef name);
 /* Copies a function, and those that it calls, where `to` has none of their
- * names. */
-void nabla_function_copy(MlirModule from, MlirModule to, MlirStringRef name);
+ * names; with the rules of their derivatives, or without the attributes that
+ * name them. */
+void nabla_function_copy(MlirModule from, MlirModule to, MlirStringRef name,
+                         bool has_rules);
 
 #endif

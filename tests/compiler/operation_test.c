@@ -240,6 +240,12 @@ Test(operation, handlers_are_custom_calls) {
 
 /* ---- refusals and the list ---- */
 
+static void batch(const nabla_operation_frame *frame, const int64_t *dims,
+                  int64_t *result_dims) {
+  (void)frame;
+  *result_dims = *dims;
+}
+
 static nabla_array *derivative(nabla_array *x, nabla_array *y) {
   (void)y;
   return x;
@@ -249,27 +255,37 @@ Test(operation, what_cannot_be_added) {
   add_scale("loud", 0);
   const nabla_operation good = {
       .struct_size = sizeof good, .name = "good", .body = square};
-  nabla_operation bad[9];
-  static const nabla_status want[9] = {
+  nabla_operation bad[11];
+  static const nabla_status want[11] = {
       NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT,
       NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT, NABLA_UNSUPPORTED,
-      NABLA_UNSUPPORTED,      NABLA_UNSUPPORTED,      NABLA_INVALID_ARGUMENT};
-  static const char *const says[9] = {
-      "a name",          "neither a body", "both a body", "no handler 'quiet'",
-      "set struct_size", "'derivative'",   "collective",  "not pure",
-      "no 'infer'"};
-  for (int i = 0; i < 9; i++) bad[i] = good;
+      NABLA_UNSUPPORTED,      NABLA_UNSUPPORTED,      NABLA_INVALID_ARGUMENT,
+      NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT};
+  static const char *const says[11] = {"a name",
+                                       "neither a body",
+                                       "both a body",
+                                       "no handler 'quiet'",
+                                       "set struct_size",
+                                       "'batch'",
+                                       "collective",
+                                       "not pure",
+                                       "no 'infer'",
+                                       "of the kind UNARY",
+                                       "'saved_count' is that of"};
+  for (int i = 0; i < 11; i++) bad[i] = good;
   bad[0].name = "no blanks";
   bad[1].body = NULL;
   bad[2].handler = "loud";
   bad[3].body = NULL, bad[3].handler = "quiet";
   bad[4].struct_size--;
-  bad[5].derivative = derivative;
+  bad[5].batch = batch;
   bad[6].kind = NABLA_OPERATION_COLLECTIVE;
   bad[7].body = NULL, bad[7].handler = "loud";
   add_scale("soft", NABLA_CALL_PURE);
   bad[8].body = NULL, bad[8].handler = "soft";
-  for (int i = 0; i < 9; i++) {
+  bad[9].derivative = derivative;
+  bad[10].saved_count = 1;
+  for (int i = 0; i < 11; i++) {
     cr_expect_eq(nabla_add_operation(&bad[i], &diag), want[i], "%d", i);
     cr_expect(strstr(diag.what, says[i]), "%d: %s", i, diag.what);
   }

@@ -144,11 +144,11 @@ static MlirOperation build(void *self, MlirOperation before,
   if (c->status) return op;
   const MlirModule module =
       mlirModuleCreateEmpty(mlirLocationUnknownGet(context));
-  nabla_function_copy(original, module, nabla_ref(c->base));
+  nabla_function_copy(original, module, nabla_ref(c->base), true);
   const MlirOperation made = run(c, module);
   if (!mlirOperationIsNull(made) && rename_made(c, module, original) &&
       mlirOperationVerify(mlirModuleGetOperation(module))) {
-    nabla_function_copy(module, original, symbol(made));
+    nabla_function_copy(module, original, symbol(made), true);
     op = make_call(nabla_function_in(original, symbol(made)), before,
                    stepped->operand_count, operands);
   }

@@ -153,9 +153,10 @@ static void record_body(nabla_scope *scope, const nabla_tree *values,
 }
 
 /* Compares the results of the body with the inferred ones. */
-static bool check_results(const nabla_application *a, const nabla_body *body) {
+static bool check_results(const nabla_application *a,
+                          nabla_array *const *results) {
   for (size_t i = 0; i < a->result_count && a->is_inferred; i++) {
-    const nabla_dense *want = &a->inferred[i], *got = &body->results[i]->dense;
+    const nabla_dense *want = &a->inferred[i], *got = &results[i]->dense;
     bool same = want->dtype == got->dtype && want->rank == got->rank;
     for (uint32_t d = 0; d < want->rank && same; d++) {
       int64_t size;
@@ -184,7 +185,7 @@ static bool call_body(nabla_application *a, nabla_array **out) {
   const nabla_body_source source = {record_body, a, NULL, &shape, &wanted};
   nabla_body_init(&body, a->site, a->scope, a->operand_count, a->operands);
   const bool good = nabla_body_trace(&body, &source) &&
-                    check_results(a, &body) &&
+                    check_results(a, body.results) &&
                     nabla_body_call(&body, a->operation->name, out);
   if (good) nabla_body_lift_results(&body, 0, a->result_count, out);
   nabla_body_deinit(&body);
@@ -199,6 +200,8 @@ static bool apply(nabla_application *a, nabla_array *const *operands,
   if (!a->scope || !check_counts(a) || !take_operands(a, operands) ||
       !nabla_application_infer(a))
     return false;
+  if (nabla_application_has_rule(a))
+    return nabla_application_ruled(a, out) && check_results(a, out);
   return a->operation->body ? call_body(a, out)
                             : nabla_application_call(a, out);
 }

@@ -10,6 +10,7 @@
 
 #define MAX_OPERATIONS ((size_t)1024)
 #define MAX_NAME       ((size_t)60)
+#define MAX_SAVED      ((size_t)64)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const nabla_operation *operations[MAX_OPERATIONS]; /* under `lock` */
@@ -22,16 +23,8 @@ static nabla_status refuse_unread(const nabla_operation *o, nabla_diag *diag) {
     const char *name;
     bool is_set;
   } members[] = {
-      {"derivative", o->derivative},
-      {"forward", o->forward},
-      {"vjp", o->vjp},
-      {"jvp", o->jvp},
-      {"batch", o->batch},
-      {"factors", o->factors},
-      {"reduction", o->reduction},
-      {"cost", o->cost},
-      {"memory", o->memory},
-      {"wants", o->wants},
+      {"batch", o->batch}, {"factors", o->factors}, {"reduction", o->reduction},
+      {"cost", o->cost},   {"memory", o->memory},   {"wants", o->wants},
   };
   for (size_t i = 0; i < sizeof members / sizeof *members; i++)
     if (members[i].is_set)
@@ -45,6 +38,25 @@ static nabla_status refuse_unread(const nabla_operation *o, nabla_diag *diag) {
                       "records for one device",
                       o->name);
   return NABLA_OK;
+}
+
+/* Which members of a derivative go together. */
+static nabla_status check_derivative(const nabla_operation *o,
+                                     nabla_diag *diag) {
+  const char *why = NULL;
+  if (o->derivative && o->kind != NABLA_OPERATION_UNARY)
+    why = "'derivative' is of the kind UNARY: set 'vjp' and 'jvp'";
+  else if (o->derivative && (o->forward || o->vjp || o->jvp))
+    why =
+        "'derivative' stands for 'forward', 'vjp' and 'jvp': set one or the "
+        "others";
+  else if (o->forward && !o->vjp)
+    why = "'forward' saves what 'vjp' reads, which is not set";
+  else if (o->saved_count > MAX_SAVED || (o->saved_count && !o->forward))
+    why = "'saved_count' is that of 'forward', at most 64";
+  if (!why) return NABLA_OK;
+  return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "the operation '%.60s': %s",
+                    o->name, why);
 }
 
 static nabla_status check_name(const char *name, nabla_diag *diag) {
@@ -102,6 +114,7 @@ static nabla_status check(const nabla_operation *o, nabla_diag *diag) {
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "the operation '%s' has no kind", o->name);
   NABLA_TRY(refuse_unread(o, diag));
+  NABLA_TRY(check_derivative(o, diag));
   if (!o->body == !o->handler)
     return nabla_fail(
         diag, NABLA_INVALID_ARGUMENT, "the operation '%s' has %s", o->name,

@@ -17,6 +17,7 @@ typedef struct nabla_application {
   nabla_dense types[NABLA_MAX_RECORDED];    /* of the operands */
   nabla_dense inferred[NABLA_MAX_RECORDED]; /* of results      */
   bool is_inferred;
+  bool takes_cotangent[NABLA_MAX_RECORDED]; /* results: those of floats */
 } nabla_application;
 
 nabla_operation_frame nabla_application_frame(
@@ -24,6 +25,10 @@ nabla_operation_frame nabla_application_frame(
 /* Writes `inferred` where the operation or its kind says it. False after a
  * failure. */
 bool nabla_application_infer(nabla_application *application);
+/* Whether the operation brings a derivative, and the call of a function with
+ * that rule (lib/array/derivative/operation_rules.c). */
+bool nabla_application_has_rule(const nabla_application *application);
+bool nabla_application_ruled(nabla_application *application, nabla_array **out);
 /* Records the custom call of an operation with a handler. */
 bool nabla_application_call(nabla_application *application, nabla_array **out);
 
