@@ -1,5 +1,5 @@
 /* Arrays in and out of other libraries without a copy: the structures of DLPack
- * 1.1 and two functions. Part of libnabla.
+ * 1.1 and before, and functions. Part of libnabla.
  *
  * The structures are DLPack's, byte by byte, under names of their own, so that
  * a program may include dlpack.h too and cast pointers. Source:
@@ -83,6 +83,29 @@ NABLA_API nabla_array *nabla_array_from_dlpack(nabla_scope *scope,
  * @return as nabla_array_read; NABLA_NO_MEMORY */
 NABLA_API NABLA_MUST_USE nabla_status nabla_array_to_dlpack(
     nabla_array *array, nabla_dlpack_managed **out, nabla_diag *diag);
+
+/* The structure of DLPack before 1.0, DLManagedTensor, which many libraries
+ * still give and take: it says neither a version nor whether it may be written.
+ */
+typedef struct nabla_dlpack_unversioned { /* DLManagedTensor */
+  nabla_dlpack_tensor dl_tensor;
+  void *manager_ctx;
+  void (*deleter)(struct nabla_dlpack_unversioned *self);
+} nabla_dlpack_unversioned;
+
+/* Wraps a tensor in the structure of the other version, with the same data. On
+ * success the tensor belongs to `*out`, whose deleter calls its deleter, on the
+ * same thread; after a failure it is still the caller's. `from_dlpack` of the
+ * first gives an array; the second is for what nabla_array_to_dlpack gives, and
+ * must not be written, which the structure cannot say.
+ * @return NABLA_OK, NABLA_NO_MEMORY, or NABLA_INVALID_ARGUMENT for NULL
+ * Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_dlpack_add_version(nabla_dlpack_unversioned *tensor,
+                         nabla_dlpack_managed **out, nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_dlpack_drop_version(nabla_dlpack_managed *tensor,
+                          nabla_dlpack_unversioned **out, nabla_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -7,10 +7,12 @@
 #include "lib/array/dtypes.h"
 #include "lib/array/graph.h"
 #include "lib/array/record.h"
+#include "lib/base/memory.h"
 #include "lib/base/require.h"
 
 _Static_assert(sizeof(nabla_dlpack_tensor) == 48, "DLTensor");
 _Static_assert(sizeof(nabla_dlpack_managed) == 80, "DLManagedTensorVersioned");
+_Static_assert(sizeof(nabla_dlpack_unversioned) == 64, "DLManagedTensor");
 
 /* The dtypes of both. */
 static const struct {
@@ -157,5 +159,50 @@ nabla_status nabla_array_to_dlpack(nabla_array *array,
                     .shape = e->shape}};
   nabla_array_hold(array);
   *out = &e->managed;
+  return NABLA_OK;
+}
+
+/* ---- before version 1.0 ---- */
+
+static void delete_versioned(nabla_dlpack_managed *self) {
+  nabla_dlpack_unversioned *tensor = self->manager_ctx;
+  nabla_free(nabla_allocator_default(), self, 1, sizeof *self);
+  if (tensor->deleter) tensor->deleter(tensor);
+}
+
+nabla_status nabla_dlpack_add_version(nabla_dlpack_unversioned *tensor,
+                                      nabla_dlpack_managed **out,
+                                      nabla_diag *diag) {
+  void *memory;
+  NABLA_REQUIRE(tensor, diag);
+  NABLA_REQUIRE(out, diag);
+  NABLA_TRY(
+      nabla_alloc(nabla_allocator_default(), 1, sizeof **out, &memory, diag));
+  *out = memory;
+  **out = (nabla_dlpack_managed){.version = {NABLA_DLPACK_MAJOR, 0},
+                                 .manager_ctx = tensor,
+                                 .deleter = delete_versioned,
+                                 .dl_tensor = tensor->dl_tensor};
+  return NABLA_OK;
+}
+
+static void delete_unversioned(nabla_dlpack_unversioned *self) {
+  nabla_dlpack_managed *tensor = self->manager_ctx;
+  nabla_free(nabla_allocator_default(), self, 1, sizeof *self);
+  if (tensor->deleter) tensor->deleter(tensor);
+}
+
+nabla_status nabla_dlpack_drop_version(nabla_dlpack_managed *tensor,
+                                       nabla_dlpack_unversioned **out,
+                                       nabla_diag *diag) {
+  void *memory;
+  NABLA_REQUIRE(tensor, diag);
+  NABLA_REQUIRE(out, diag);
+  NABLA_TRY(
+      nabla_alloc(nabla_allocator_default(), 1, sizeof **out, &memory, diag));
+  *out = memory;
+  **out = (nabla_dlpack_unversioned){.dl_tensor = tensor->dl_tensor,
+                                     .manager_ctx = tensor,
+                                     .deleter = delete_unversioned};
   return NABLA_OK;
 }

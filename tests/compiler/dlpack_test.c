@@ -74,6 +74,33 @@ Test(dlpack, out_without_a_copy) {
   out->deleter(out);
 }
 
+static void count_unversioned(nabla_dlpack_unversioned *self) {
+  deleted++;
+  self->deleter = NULL;
+}
+
+Test(dlpack, of_versions_before) {
+  const nabla_dlpack_managed whole = matrix();
+  static nabla_dlpack_unversioned tensor;
+  nabla_dlpack_managed *managed;
+  nabla_dlpack_unversioned *out;
+  tensor = (nabla_dlpack_unversioned){.dl_tensor = whole.dl_tensor,
+                                      .deleter = count_unversioned};
+  cr_assert_eq(nabla_dlpack_add_version(&tensor, &managed, &diag), NABLA_OK);
+  nabla_array *x = nabla_array_from_dlpack(scope, managed);
+  cr_assert_not_null(x);
+  cr_expect_eq(nabla_array_dense(x)->data, &data[1]);
+  cr_assert_eq(nabla_array_to_dlpack(x, &managed, &diag), NABLA_OK);
+  cr_assert_eq(nabla_dlpack_drop_version(managed, &out, &diag), NABLA_OK);
+  cr_expect_eq(out->dl_tensor.data, &data[1]);
+  cr_expect_eq(out->dl_tensor.shape[1], 3);
+  nabla_scope_end(scope);
+  scope = NULL;
+  cr_expect_eq(deleted, 0);
+  out->deleter(out);
+  cr_expect_eq(deleted, 1);
+}
+
 Test(dlpack, what_cannot_come_in) {
   static const char *const says[] = {
       "DLPack 2.0", "device of type 2", "3 lanes", "4 bits",
