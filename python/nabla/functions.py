@@ -182,22 +182,7 @@ class Function:
         return self._handle
 
     def _create(self) -> Handle:
-        dims, donate, states, max_signatures, max_traces = self._options
-        rows = [(argument, dim, name) for argument, of in dims.items()
-                for dim, name in of.items()]
-        named = (_c.nabla_function_dim * max(len(rows), 1))()
-        for place, (argument, dim, name) in zip(named, rows):
-            place.argument, place.dim, place.name = argument.encode(), dim, \
-                name.encode()
-        given = _replacements(donate)
-        kept = _replacements(states)
-        how = _c.nabla_function_options(
-            struct_size=ctypes.sizeof(_c.nabla_function_options),
-            name=_c_name(self._body.__name__), dims=ctypes.addressof(named),
-            dim_count=len(rows), states=ctypes.addressof(kept),
-            state_count=len(states), donated=ctypes.addressof(given),
-            donated_count=len(donate), max_signatures=max_signatures,
-            max_traces=max_traces)
+        how, _keep = c_options(self._options, _c_name(self._body.__name__))
         return Handle(create(LIB.nabla_function_create, engine(),
                              ctypes.cast(_FIRST, ctypes.c_void_p), byref(how)),
                       LIB.nabla_function_destroy)
@@ -258,15 +243,30 @@ class Function:
         except IndexError:
             return CTree(structure, number)
 
-    def _prepared(self, arguments: Dict[str, Any]) -> Tuple[Any, ...]:
-        leaves, structure = self._flattened(arguments)
+    def _given(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]
+               ) -> Tuple[List[Any], Structure]:
+        """The leaves of the arguments, and their structure."""
+        return self._flattened(self._arguments(args, kwargs))
+
+    def _traced(self, structure: Structure) -> _Trace:
+        """What runs the Python function for arguments of a structure."""
+        return _Trace(lambda given: self._run_body(structure, given), self._keeps)
+
+    def _shown(self, structure: Structure, results: Structure) -> Structure:
+        """The structure of the results, from those of the arguments and of the results
+        of the Python function."""
+        return results
+
+    def _prepared(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]
+                  ) -> Tuple[Any, ...]:
+        leaves, structure = self._given(args, kwargs)
         arrays = [asarray(leaf) for leaf in leaves]
         tree = self._tree(structure)
         tree.put([a._pointer for a in arrays])
         for array in arrays:
             if array._keep:
                 self._keeps += array._keep
-        body = _Trace(lambda given: self._run_body(structure, given), self._keeps)
+        body = self._traced(structure)
         # numbers have a signature of their own
         key = (structure, tuple([
             (type(leaf) in (int, float),) + tuple(_type_of(array))
@@ -281,9 +281,12 @@ class Function:
         become a part of that."""
         if current().is_trace:
             return self._body(*args, **kwargs)
+        return self._called(args, kwargs)
+
+    def _called(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        current()
         handle = self._started()
-        arrays, structure, tree, body, key = self._prepared(
-            self._arguments(args, kwargs))
+        arrays, structure, tree, body, key = self._prepared(args, kwargs)
 
         def run() -> Any:
             diag = new_diag()
@@ -292,7 +295,8 @@ class Function:
             return diag
 
         for _ in range(2):
-            out = CTree(body.expected)
+            shown = self._shown(structure, body.expected)
+            out = CTree(shown)
             if _attempt([body], run):
                 break
             body.is_known = True
@@ -300,14 +304,14 @@ class Function:
             self._results = {}
         self._results[key] = self._last[structure] = body.expected
         self._trees[structure].append(tree)
-        return _collect(out, body.expected, ())
+        return _collect(out, shown, ())
 
     def session(self, *args: Any, threads: Any = None, **kwargs: Any
                 ) -> "FunctionSession":
         """A session of the signature of these arguments. States have their values at
         first; the inputs of a run are the arguments that are no states."""
         handle = self._started()
-        arrays, structure, tree, body, _ = self._prepared(self._arguments(args, kwargs))
+        arrays, structure, tree, body, _ = self._prepared(args, kwargs)
         how = _c.nabla_session_options(
             struct_size=ctypes.sizeof(_c.nabla_session_options),
             threads=int(threads or 0))
@@ -320,11 +324,12 @@ class Function:
             return diag
 
         for _ in range(2):
-            out = CTree(body.expected)
+            shown = self._shown(structure, body.expected)
+            out = CTree(shown)
             if _attempt([body], run):
                 break
             body.is_known = True
-        return FunctionSession(made.value or 0, handle, self, body.expected)
+        return FunctionSession(made.value or 0, handle, self, shown)
 
     # ---- what it knows ----
 
@@ -348,6 +353,24 @@ class Function:
 
     def __repr__(self) -> str:
         return "<nabla.Function %s>" % self._body.__name__
+
+
+def c_options(options: Tuple[Any, ...], name: Optional[bytes]) -> Tuple[Any, Any]:
+    """A nabla_function_options, and what it points to."""
+    dims, donate, states, max_signatures, max_traces = options
+    rows = [(argument, dim, text) for argument, of in dims.items()
+            for dim, text in of.items()]
+    named = (_c.nabla_function_dim * max(len(rows), 1))()
+    for place, (argument, dim, text) in zip(named, rows):
+        place.argument, place.dim, place.name = argument.encode(), dim, text.encode()
+    given, kept = _replacements(donate), _replacements(states)
+    how = _c.nabla_function_options(
+        struct_size=ctypes.sizeof(_c.nabla_function_options), name=name,
+        dims=ctypes.addressof(named), dim_count=len(rows),
+        states=ctypes.addressof(kept), state_count=len(states),
+        donated=ctypes.addressof(given), donated_count=len(donate),
+        max_signatures=max_signatures, max_traces=max_traces)
+    return how, (named, given, kept)
 
 
 def _type_of(array: Array) -> Tuple[Any, ...]:
@@ -531,16 +554,16 @@ def call_function(callee: Function, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("%r is no nabla.Function" % type(callee).__name__)
     current()
     handle = callee._started()
-    arrays, structure, tree, body, _ = callee._prepared(
-        callee._arguments(args, kwargs))
+    arrays, structure, tree, body, _ = callee._prepared(args, kwargs)
     body.keeps = []
 
     def run() -> Any:
         LIB.nabla_call(handle.value, byref(tree.root), byref(out.root))
 
     for _ in range(2):
-        out = CTree(body.expected)
+        shown = callee._shown(structure, body.expected)
+        out = CTree(shown)
         if _attempt([body], run):
             break
         body.is_known = True
-    return _collect(out, body.expected, _taken(body.keeps, *arrays))
+    return _collect(out, shown, _taken(body.keeps, *arrays))

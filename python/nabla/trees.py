@@ -137,7 +137,8 @@ def _names(structure: Structure, prefix: str, out: List[str]) -> None:
 
 class CTree:
     """A nabla_tree of a structure, and the places of its leaves. `static` is a number
-    that becomes a part of the structure of fields, without a leaf."""
+    that becomes a part of the structure of fields, or of the first item of a list,
+    without a leaf."""
 
     def __init__(self, structure: Structure, static: int = -1):
         self.held: List[Any] = []
@@ -153,13 +154,16 @@ class CTree:
             self.places.append(tree)
         elif kind in ("items", "fields"):
             children = structure[-1]
+            inner = static if kind == "items" else -1
+            static = -1 if kind == "items" else static
             count = len(children) + (static >= 0)
             items = (_c.nabla_tree * max(count, 1))()
             self.held.append(items)
             tree.kind = _c.TREE_FIELDS if kind == "fields" else _c.TREE_LIST
             tree.count, tree.items = count, ctypes.addressof(items)
             for item, child in zip(items, children):
-                self._fill(item, child)
+                self._fill(item, child, inner)
+                inner = -1
             if static >= 0:
                 value = ctypes.c_int64(static)
                 self.held.append(value)

@@ -1,0 +1,161 @@
+"""Derivatives and batches of traced functions against formulas and differences."""
+import unittest
+
+import numpy as np
+
+import nabla as nb
+
+random = np.random.default_rng(9)
+
+
+def f32(*shape):
+    return random.standard_normal(shape).astype(np.float32)
+
+
+@nb.function
+def loss(params, x, y):
+    h = nb.tanh(nb.linear(x, params["w"], params["b"]))
+    return nb.mse(h.sum(1), y)
+
+
+PARAMS = {"w": f32(4, 3), "b": f32(4)}
+X, Y = f32(5, 3), f32(5)
+
+
+def value(w, b):
+    h = np.tanh(X.astype(np.float64) @ w.T + b).sum(1)
+    return ((h - Y) ** 2).mean()
+
+
+def difference(of, at, step=1e-5):
+    out = np.zeros_like(at, np.float64)
+    for i in np.ndindex(at.shape):
+        up, down = at.astype(np.float64), at.astype(np.float64)
+        up[i] += step
+        down[i] -= step
+        out[i] = (of(up) - of(down)) / (2 * step)
+    return out
+
+
+WANT = {"w": difference(lambda w: value(w, PARAMS["b"]), PARAMS["w"]),
+        "b": difference(lambda b: value(PARAMS["w"], b), PARAMS["b"])}
+
+
+class Derivatives(unittest.TestCase):
+    def close(self, got, want, tol=1e-4):
+        np.testing.assert_allclose(got.numpy(), want, rtol=tol, atol=tol)
+
+    def test_grad(self):
+        gradients = nb.grad(loss)
+        for _ in range(2):
+            got = gradients(PARAMS, X, Y)
+            self.assertEqual(sorted(got), ["b", "w"])
+            self.close(got["w"], WANT["w"])
+            self.close(got["b"], WANT["b"])
+        self.close(nb.grad(loss, "params.w")(PARAMS, X, Y), WANT["w"])
+        b, w = nb.grad(loss, ["params.b", "params.w"])(PARAMS, X, Y)
+        self.close(b, WANT["b"])
+        self.close(w, WANT["w"])
+
+    def test_value_and_grad(self):
+        both = nb.value_and_grad(loss)
+        v, g = both(PARAMS, x=X, y=Y)
+        self.assertAlmostEqual(v.item(), value(PARAMS["w"], PARAMS["b"]), places=4)
+        self.close(g["w"], WANT["w"])
+
+        @nb.function
+        def with_more(params, x, y):
+            return loss(params, x, y), {"mean": x.mean()}
+        (v, more), g = nb.value_and_grad(with_more, has_aux=True)(PARAMS, X, Y)
+        self.assertAlmostEqual(more["mean"].item(), X.mean(), places=5)
+        self.close(g["b"], WANT["b"])
+
+    def test_training(self):
+        step = nb.value_and_grad(loss)
+        params = PARAMS
+        losses = []
+        for _ in range(30):
+            v, g = step(params, X, Y)
+            params = nb.tree_map(lambda p, d: p - 0.05 * d, params, g)
+            losses.append(v.item())
+        self.assertLess(losses[-1], .7 * losses[0])
+        self.assertLessEqual(step.statistics.signatures, 2)
+
+    def test_vjp_and_jvp(self):
+        @nb.function
+        def f(x, y):
+            return nb.sin(x) * y, x.sum()
+        x, y, ct = f32(3), f32(3), f32(3)
+        (a, b), g = nb.vjp(f, ["x", "y"])(x, y, cotangents=(ct, np.float32(2)))
+        self.close(a, np.sin(x) * y)
+        self.close(g[0], ct * np.cos(x) * y + 2)
+        self.close(g[1], ct * np.sin(x))
+        (a, b), t = nb.jvp(f, "x")(x, y, tangents=ct)
+        self.close(t[0], ct * np.cos(x) * y)
+        self.close(t[1], ct.sum())
+
+    def test_jacobian_and_hessian(self):
+        a = f32(2, 3)
+        f = nb.function(lambda x: nb.linear(x * x, a))
+        x = f32(3)
+        for mode in ("auto", "forward", "reverse"):
+            self.close(nb.jacobian(f, mode=mode)(x), a * (2 * x))
+        h = nb.hessian(nb.function(lambda x: (x ** 3.0).sum()))(np.abs(x))
+        self.close(h, np.diag(6 * np.abs(x)), 1e-3)
+
+    def test_vmap(self):
+        f = nb.function(lambda w, x: nb.tanh(w @ x).sum())
+        w, x = f32(4, 3), f32(6, 3)
+        self.close(nb.vmap(f, {"w": None})(w, x), np.tanh(x @ w.T).sum(1))
+        self.close(nb.vmap(f, {"w": None, "x": 1})(w, x.T), np.tanh(x @ w.T).sum(1))
+        each = nb.vmap(nb.grad(f, "w"), {"w": None})(w, x)
+        want = (1 - np.tanh(x @ w.T) ** 2)[:, :, None] * x[:, None, :]
+        self.close(each, want)
+
+    def test_in_a_function(self):
+        @nb.function(donate={"w": "0"})
+        def step(w, x, y, rate):
+            g = nb.grad(loss)({"w": w, "b": PARAMS["b"]}, x, y)
+            return w - rate * g["w"], 0.0
+        w, _ = step(nb.array(PARAMS["w"]).realize(), X, Y, 0.5)
+        self.close(w, PARAMS["w"] - .5 * WANT["w"])
+
+    def test_lora(self):
+        w = nb.quantize_array(f32(64, 64), "nf4")
+        a, b = nb.lora_init(nb.array(w), 3, 4)
+        self.assertEqual((a.shape, b.shape), ((4, 64), (64, 4)))
+        x = f32(2, 64)
+
+        @nb.function
+        def f(b, a, w, x):
+            return (nb.linear(x, w) + 2.0 * nb.linear(nb.linear(x, a), b)).sum()
+        g = nb.grad(f, "b")(b, a, w, x)
+        want = 2 * np.broadcast_to((x @ a.numpy().T).sum(0), (64, 4))
+        self.close(g, want, 1e-3)
+        merged = nb.lora_merge(nb.array(w), a, b + 1.0, 2.0)
+        self.close(merged, w.numpy() + 2 * np.ones((64, 4)) @ a.numpy(), 1e-3)
+
+    def test_errors(self):
+        for attempt, kind in (
+                (lambda: nb.grad(loss, "nothing")(PARAMS, X, Y), nb.InvalidArgument),
+                (lambda: nb.grad(nb.function(lambda x: x))(X), nb.InvalidArgument),
+                (lambda: nb.grad(nb.function(lambda x: (x.sum(), 1.0)))(X), nb.Error),
+                (lambda: nb.vjp(loss)(PARAMS, X, Y), TypeError),
+                (lambda: nb.jacobian(loss, mode="sideways"), nb.InvalidArgument),
+                (lambda: nb.grad(loss, other=1), nb.InvalidArgument),
+                (lambda: nb.vmap(nb.function(lambda x: x))(1.0), nb.Error)):
+            with self.assertRaises(kind):
+                attempt()
+
+        class Mine(Exception):
+            pass
+
+        def raises(x):
+            raise Mine()
+        with self.assertRaises(Mine):
+            nb.grad(nb.function(raises))(X)
+        self.close(nb.grad(nb.function(lambda x: (x * x).sum()))(X), 2 * X)
+
+
+if __name__ == "__main__":
+    unittest.main()
