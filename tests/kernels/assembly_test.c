@@ -38,6 +38,7 @@ static const variant variants[] = {
     {.encoding = "nf4", .block = 64, .m = 31, .scale = NABLA_SCALE_F16},
     {.encoding = "nf4", .block = 64, .m = 32},
     {.encoding = "nf4", .block = 64, .m = 1, .transposed = 1},
+    {.encoding = "nf4", .block = 64, .m = 8, .transposed = 1},
     {.encoding = "fp4", .block = 64, .m = 1},
     {.encoding = "fp4", .block = 64, .m = 32},
     {.encoding = "int4", .block = 64, .m = 1},

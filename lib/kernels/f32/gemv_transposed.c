@@ -1,17 +1,15 @@
 /* GEMV for M = 1 and storage that is consecutive along n, as in the gradient of
  * a GEMV: y[n] = sum over k of x[k] * w[n][k]. The storage is read once, in
  * order, a few of its cache lines at a time, and products are added to
- * accumulators of many columns in the scratch. A line is 64 bytes of codes, 32
- * / bits in each of 16 dwords; a shift moves one code of each to the low bits.
- * Accumulators are kept in that order, position in the dword first, and
- * permuted when they are written.
+ * accumulators of many columns in the scratch, in the order of
+ * transposed_line.h, and permuted when they are written.
  *
  * The scratch: accumulators of COLUMNS columns, which begin at zero after each
  * PANEL elements of k, and their totals. */
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/code_values.h"
 #include "lib/kernels/dequant/dequantize.h"
-#include "lib/kernels/epilogue.h"
+#include "lib/kernels/f32/transposed_line.h"
 #include "lib/kernels/tile_util.h"
 #include "quant/codec/codec.h"
 #include "quant/codec/int8.h"
@@ -25,27 +23,6 @@
 #define DENSE_GRAIN 256u
 
 /* Of a dense weight a line is one vector, whatever its bytes. */
-static unsigned elements_of(const nabla_fused_spec *spec) {
-  return nabla_spec_is_dense(spec) ? NABLA_LANES
-                                   : 512 / spec->w.format.encoding->bits;
-}
-
-static uint64_t stride_of(const nabla_fused_spec *spec) {
-  return spec->k > 1 ? spec->stride_k : 0;
-}
-
-/* Scales change at boundaries of lines, or of dwords in them. */
-static int has_lines(const nabla_fused_spec *spec) {
-  uint64_t elements = elements_of(spec), block = spec->w.format.block;
-  if (spec->n % elements || spec->offset % elements ||
-      stride_of(spec) % elements)
-    return 0;
-  if (nabla_spec_is_dense(spec)) return 1;
-  if (spec->w.format.granularity != NABLA_PER_BLOCK || block >= elements)
-    return block % elements == 0;
-  return elements / block <= NABLA_LANES;
-}
-
 static int applies(const nabla_fused_spec *spec) {
   return !nabla_spec_is_row(spec) && nabla_spec_last_m(spec) == 1 && spec->n &&
          spec->k && spec->numerics == NABLA_NUMERICS_F32 &&
@@ -54,7 +31,8 @@ static int applies(const nabla_fused_spec *spec) {
                                          spec->w_type == NABLA_DTYPE_F32)) ||
           (spec->w.format.encoding && spec->w.format.encoding->bits > 1 &&
            spec->w_type == NABLA_DTYPE_F32)) &&
-         NABLA_HAS(spec->features, AVX512F) && has_lines(spec) &&
+         NABLA_HAS(spec->features, AVX512F) &&
+         nabla_transposed_has_lines(spec) &&
          !nabla_format_is_llm_int8(&spec->w.format);
 }
 
@@ -67,15 +45,6 @@ static nabla_array_ref sums_of(const nabla_emitter *e) {
   return (nabla_array_ref){e->scratch, NABLA_DTYPE_F32};
 }
 
-/* A value for each lane of the line at `flat`. */
-static nabla_ssa lanes_of(nabla_emitter *e, nabla_ssa flat,
-                          nabla_ssa (*at)(nabla_emitter *, nabla_ssa)) {
-  uint64_t block = e->spec->w.format.block;
-  uint64_t elements = elements_of(e->spec);
-  unsigned count = block >= elements ? 1 : (unsigned)(elements / block);
-  return nabla_emit_block_lanes(e, nabla_emit_block(e, flat), count, at);
-}
-
 /* One line of codes and what its values are multiplied by. */
 typedef struct code_line {
   nabla_ssa dwords, factor, zeros;
@@ -86,25 +55,19 @@ static code_line load_values(nabla_emitter *e, nabla_ssa flat, nabla_ssa x) {
   nabla_array_ref array = {e->codes, e->spec->w_stored};
   code_line result = {.dwords = k_read_lanes(e, array, flat, NABLA_LANES),
                       .factor = x};
-  nabla_ssa next = k_add_constant(e, flat, DEPTH * stride_of(e->spec));
+  nabla_ssa next =
+      k_add_constant(e, flat, DEPTH * nabla_transposed_stride(e->spec));
   k_prefetch(e, e->codes, nabla_emit_code_byte(e, next));
   return result;
 }
 
 static code_line load_line(nabla_emitter *e, nabla_ssa flat, nabla_ssa x) {
   if (nabla_spec_is_dense(e->spec)) return load_values(e, flat, x);
-  nabla_ssa byte = nabla_emit_code_byte(e, flat);
-  nabla_ssa scales = lanes_of(e, flat, nabla_emit_scale_at);
-  code_line result = {.dwords = k_load(e, "vector<16xi32>", e->codes, byte, 1),
-                      .factor = k_binary(e, NABLA_VECTOR, "mulf", x, scales)};
-  if (e->spec->w.format.zero_point)
-    result.zeros = lanes_of(e, flat, nabla_emit_zero_value);
-  /* the same columns of the next elements of k: the next addresses may be
-   * columns of another iteration, or thread */
-  nabla_ssa next = k_add_constant(e, flat, DEPTH * stride_of(e->spec));
-  k_prefetch(e, e->codes, nabla_emit_code_byte(e, next));
-  nabla_emit_prefetch_scale(e, next);
-  return result;
+  nabla_transposed_line line = nabla_emit_transposed_line(e, flat, DEPTH);
+  return (code_line){
+      .dwords = line.dwords,
+      .factor = k_binary(e, NABLA_VECTOR, "mulf", x, line.scales),
+      .zeros = line.zeros};
 }
 
 /* Adds `depth` vectors of a dense weight to the sums of their columns. */
@@ -151,9 +114,11 @@ static void add_rows(nabla_emitter *e, nabla_ssa first, nabla_ssa count,
   for (unsigned d = 0; d < depth; d++) {
     nabla_ssa at = k_add_constant(e, k, d);
     x[d] = k_broadcast(e, "f32", k_read(e, array, at));
-    flat[d] = k_add(e, nabla_emit_flat(e, at, stride_of(spec)), first);
+    flat[d] =
+        k_add(e, nabla_emit_flat(e, at, nabla_transposed_stride(spec)), first);
   }
-  k_loop_begin(e, &loop, k_i64(e, 0), count, elements_of(spec), 0, NULL);
+  k_loop_begin(e, &loop, k_i64(e, 0), count, nabla_transposed_elements(spec), 0,
+               NULL);
   for (unsigned d = 0; d < depth; d++)
     lines[d] = load_line(e, k_add(e, flat[d], loop.induction), x[d]);
   add_lines(e, lines, depth, loop.induction);
@@ -177,38 +142,13 @@ static void add_to_totals(nabla_emitter *e, nabla_ssa count, int is_first) {
   k_loop_end(e, &loop, NULL);
 }
 
-/* Writes the totals of a dense weight, which are in order. */
-static void finish_values(nabla_emitter *e, nabla_ssa first, nabla_ssa count) {
-  nabla_ssa totals = k_i64(e, (uint64_t)COLUMNS * 4);
-  nabla_emit_finish_row(e, k_address(e, e->scratch, totals), k_i64(e, 0), first,
-                        count);
-}
-
-/* Writes the totals: that of column 16 * j + c, in a line whose dwords hold
- * 2^p codes, is at place (c mod 2^p) of dword (16 * j + c) >> p. */
+/* Writes the totals; those of a dense weight are in order. */
 static void finish(nabla_emitter *e, nabla_ssa first, nabla_ssa count) {
-  const nabla_encoding *encoding = e->spec->w.format.encoding;
-  unsigned per_dword = 32 / encoding->bits, per_byte = 8 / encoding->bits;
-  nabla_array_ref y = {e->y, e->spec->y_type};
-  nabla_loop lines, dwords;
-  nabla_ssa zero = k_i64(e, 0);
-  k_loop_begin(e, &lines, zero, count, elements_of(e->spec), 0, NULL);
-  k_loop_begin(e, &dwords, zero, k_i64(e, NABLA_LANES), 1, 0, NULL);
-  dwords.is_open = 1; /* as many iterations as a vector has lanes */
-  nabla_ssa from = k_add(e, lines.induction, dwords.induction);
-  nabla_ssa to = k_multiply(e, dwords.induction, per_dword);
-  to = k_add(e, k_add(e, first, lines.induction), to);
-  for (unsigned i = 0; i < per_dword; i++) {
-    unsigned place = encoding->high_first ? i ^ (per_byte - 1) : i;
-    nabla_ssa column = k_add_constant(e, to, i);
-    nabla_ssa value = k_read(
-        e, sums_of(e),
-        k_add_constant(e, from, COLUMNS + (uint64_t)place * NABLA_LANES));
-    value = nabla_emit_epilogue(e, NABLA_SCALAR, value, zero, column, 1);
-    k_write(e, y, column, value);
-  }
-  k_loop_end(e, &dwords, NULL);
-  k_loop_end(e, &lines, NULL);
+  nabla_ssa totals = k_address(e, e->scratch, k_i64(e, (uint64_t)COLUMNS * 4));
+  if (nabla_spec_is_dense(e->spec))
+    nabla_emit_finish_row(e, totals, k_i64(e, 0), first, count);
+  else
+    nabla_emit_transposed_finish(e, totals, k_i64(e, 0), first, count);
 }
 
 /* A panel: DEPTH elements of k at a time, then one. */
@@ -238,21 +178,19 @@ static void run(nabla_emitter *e) {
   add_panel(e, first, count, panels.induction);
   add_to_totals(e, count, 0);
   k_loop_end(e, &panels, NULL);
-  if (nabla_spec_is_dense(e->spec))
-    finish_values(e, first, count);
-  else
-    finish(e, first, count);
+  finish(e, first, count);
   k_loop_end(e, &columns, NULL);
 }
 
 /* A line of 128 codes takes some 5 ns; a vector of a dense weight one. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   if (nabla_spec_is_dense(spec)) return 1000.0 / NABLA_LANES * (double)m;
-  return 5000.0 / elements_of(spec) * (double)m;
+  return 5000.0 / nabla_transposed_elements(spec) * (double)m;
 }
 
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
-  out->grain = nabla_spec_is_dense(spec) ? DENSE_GRAIN : elements_of(spec);
+  out->grain =
+      nabla_spec_is_dense(spec) ? DENSE_GRAIN : nabla_transposed_elements(spec);
 }
 
 static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
