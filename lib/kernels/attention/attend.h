@@ -66,12 +66,23 @@ void nabla_attend_mask(nabla_attend *a, nabla_ssa scores, nabla_ssa outer,
 void nabla_attend_softmax(nabla_attend *a, nabla_ssa scores, nabla_ssa visible,
                           nabla_ssa state);
 
+/* How many bytes ahead lines are fetched, 0: not at all; to the second cache
+ * (`is_far`) or the first. */
+typedef struct nabla_attend_ahead {
+  uint64_t bytes;
+  int is_far;
+} nabla_attend_ahead;
+
+/* Fetches the line `ahead` of byte `at` of `base`. */
+void nabla_attend_prefetch(nabla_emitter *e, nabla_attend_ahead ahead,
+                           nabla_ssa base, nabla_ssa at);
+
 /* Rows of v, elements `stride` (an i64) apart; `padded`: with zeros up to whole
- * vectors. `prefetch`: how many bytes ahead lines are fetched, or 0. */
+ * vectors. */
 typedef struct nabla_attend_values {
   nabla_array_ref rows;
   nabla_ssa stride;
-  uint64_t prefetch;
+  nabla_attend_ahead ahead;
   int padded;
 } nabla_attend_values;
 

@@ -6,8 +6,15 @@
  * states of all rows. */
 #include "lib/kernels/attention/attend.h"
 
-/* Prefetch distance in k and in v, bytes. */
+/* Prefetch distance in k and in v, bytes: to the second cache on families that
+ * have a distance of their own, else to the first. */
 #define AHEAD 4096u
+
+static nabla_attend_ahead ahead_of(nabla_attend *a, unsigned rows) {
+  const nabla_cpu_family *family = k_family(a->e);
+  const uint64_t far = rows == 1 ? family->key : family->keys;
+  return (nabla_attend_ahead){far ? far : AHEAD, far != 0};
+}
 
 /* Rows of q that share a load of k, and accumulators in registers. */
 static unsigned tile_rows(uint64_t rows) { return rows == 1 ? 1 : 4; }
@@ -58,7 +65,7 @@ static void multiply_key(nabla_attend *a, const scratch *s, const block *b,
   nabla_array_ref k = {at, a->spec->kv_type};
   const uint64_t bytes = head * nabla_attend_kv_size(a->spec);
   for (uint64_t line = 0; line < bytes; line += 64)
-    k_prefetch(e, at, k_i64(e, AHEAD + line));
+    nabla_attend_prefetch(e, ahead_of(a, rows), at, k_i64(e, line));
   for (unsigned r = 0; r < rows; r++) sums[r] = k_f32(e, NABLA_VECTOR, 0);
   for (unsigned c = 0; c < padded / NABLA_LANES; c++) {
     const uint64_t first = (uint64_t)c * NABLA_LANES;
@@ -123,8 +130,9 @@ static void attend_tile(nabla_attend *a, const scratch *s, const block *b,
   nabla_attend_softmax(a, scores, nabla_attend_visible(a, row, b->from),
                        state_of(a, s, own));
   k_loop_end(e, &each, NULL);
-  nabla_attend_values v = {
-      .rows = {0, a->spec->kv_type}, .stride = a->v.row, .prefetch = AHEAD};
+  nabla_attend_values v = {.rows = {0, a->spec->kv_type},
+                           .stride = a->v.row,
+                           .ahead = ahead_of(a, rows)};
   v.rows.base = nabla_attend_kv_row(a, &a->v, b->outer, b->from);
   nabla_attend_weigh(a, &v, rows, rows == 1 ? 8 : registers(a->spec), s->scores,
                      b->count, state_of(a, s, tile));

@@ -39,14 +39,28 @@ static void weigh_one(nabla_attend *a, const nabla_attend_values *v,
   }
 }
 
-static void prefetch_row(nabla_attend *a, const nabla_attend_values *v,
-                         nabla_ssa key) {
+void nabla_attend_prefetch(nabla_emitter *e, nabla_attend_ahead ahead,
+                           nabla_ssa base, nabla_ssa at) {
+  at = k_add_constant(e, at, ahead.bytes);
+  if (ahead.is_far)
+    k_prefetch_far(e, k_address(e, base, at));
+  else
+    k_prefetch(e, base, at);
+}
+
+/* The lines of a row of v that a strip reads, ahead. */
+static void prefetch_strip(nabla_attend *a, const nabla_attend_values *v,
+                           const strip *s, nabla_ssa key) {
   nabla_emitter *e = a->e;
   const uint64_t size = v->rows.dtype == NABLA_DTYPE_F32 ? 4 : 2;
   const uint64_t bytes = a->spec->value_head * size;
+  uint64_t line = (uint64_t)s->first * NABLA_LANES * size;
+  uint64_t end = line + (uint64_t)s->count * NABLA_LANES * size;
+  if (end > bytes) end = bytes;
   nabla_ssa at = k_multiply(e, k_product(e, key, v->stride), size);
-  for (uint64_t line = 0; line < bytes; line += 64)
-    k_prefetch(e, v->rows.base, k_add_constant(e, at, v->prefetch + line));
+  for (line = (line + 63) / 64 * 64; line < end; line += 64)
+    nabla_attend_prefetch(e, v->ahead, v->rows.base,
+                          k_add_constant(e, at, line));
 }
 
 static void weigh_strip(nabla_attend *a, const nabla_attend_values *v,
@@ -61,7 +75,7 @@ static void weigh_strip(nabla_attend *a, const nabla_attend_values *v,
         k_read_lanes(e, nabla_floats_at(state),
                      kept_at(a, s, i / s->count, i % s->count), NABLA_LANES);
   k_loop_begin(e, &keys, k_i64(e, 0), count, 1, all, sums);
-  if (v->prefetch && !s->first) prefetch_row(a, v, keys.induction);
+  if (v->ahead.bytes) prefetch_strip(a, v, s, keys.induction);
   weigh_one(a, v, s, weights, keys.induction, keys.carried, next);
   k_loop_end(e, &keys, next);
   for (unsigned i = 0; i < all; i++)
