@@ -1,10 +1,12 @@
 /* nabla-expand-copies: a copy between buffers of which one is strided becomes a
- * loop. Upstream lowers it to a call of a runtime library that compiled code
- * does not have; contiguous ones become memcpy and stay. */
+ * call of a kernel, or a loop where it is small. Upstream lowers it to a call
+ * of a runtime library that compiled code does not have; contiguous ones become
+ * memcpy and stay. */
 #include <mlir-c/AffineMap.h>
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 
+#include "transforms/copies/box.h"
 #include "transforms/ir/ir.h"
 #include "transforms/passes.h"
 
@@ -25,6 +27,7 @@ static bool expand(MlirOperation op, void *unused) {
   MlirType from = nabla_operand_type(op, 0), to = nabla_operand_type(op, 1);
   MlirValue operands[2] = {mlirOperationGetOperand(op, 0),
                            mlirOperationGetOperand(op, 1)};
+  if (nabla_box_copies(from, to)) return nabla_box_replace(op);
   nabla_text_add(&text, "func.func @t(%%a: ");
   nabla_text_add_type(&text, from);
   nabla_text_add(&text, ", %%b: ");

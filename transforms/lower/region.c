@@ -6,6 +6,7 @@
 #include <mlir-c/BuiltinTypes.h>
 
 #include "lib/kernels/builder/k.h"
+#include "transforms/copies/box.h"
 
 nabla_ssa nabla_emit_index_op(nabla_template *t, const char *operation,
                               nabla_ssa a, nabla_ssa b) {
@@ -124,6 +125,85 @@ nabla_ssa_tensor nabla_region_write(nabla_template *t,
   return out;
 }
 
+/* ---- copies of large boxes ---- */
+
+bool nabla_region_is_large(const nabla_ssa_tensor *tensor) {
+  int64_t all = nabla_box_element_bytes(tensor->element->name);
+  bool is_known = true;
+  if (all == 0 || tensor->rank == 0) return false;
+  for (intptr_t i = 0; i < tensor->rank; i++) {
+    if (tensor->dims[i] == 0) return false;
+    if (nabla_is_dynamic(tensor->dims[i]))
+      is_known = false;
+    else if (__builtin_mul_overflow(all, tensor->dims[i], &all))
+      return false;
+  }
+  return !is_known || all >= NABLA_BOX_FEWEST;
+}
+
+/* "[1, %v2]": sizes of `tensor`; those of dimensions that `map` leaves out are
+ * 1. */
+static void add_sizes(nabla_template *t, intptr_t rank,
+                      nabla_ssa_tensor *tensor, const intptr_t *map) {
+  const char *comma = "";
+  nabla_text_add(&t->text, "[");
+  for (intptr_t d = 0; d < rank; d++, comma = ", ") {
+    intptr_t of = -1;
+    for (intptr_t i = 0; i < tensor->rank; i++)
+      if ((map ? map[i] : i) == d) of = i;
+    if (of >= 0 && nabla_is_dynamic(tensor->dims[of]))
+      nabla_text_add(&t->text, "%s%%v%u", comma, tensor->sizes[of]);
+    else
+      nabla_text_add(&t->text, "%s%" PRId64, comma,
+                     of < 0 ? 1 : tensor->dims[of]);
+  }
+  nabla_text_add(&t->text, "]");
+}
+
+static void add_steps(nabla_template *t, intptr_t rank, const int64_t *step) {
+  nabla_text_add(&t->text, " [");
+  for (intptr_t i = 0; i < rank; i++)
+    nabla_text_add(&t->text, "%s%" PRId64, i ? ", " : "", step[i]);
+  nabla_text_add(&t->text, "]");
+}
+
+nabla_ssa nabla_region_view(nabla_template *t, const nabla_ssa_tensor *in,
+                            const nabla_ssa *first, const int64_t *step,
+                            nabla_ssa_tensor *shape) {
+  nabla_ssa_tensor out = *shape;
+  out.value = ++t->emit.last;
+  nabla_text_add(&t->text, "  %%v%u = tensor.extract_slice %%v%u", out.value,
+                 in->value);
+  add_values(t, in->rank, first);
+  add_sizes(t, in->rank, shape, NULL);
+  add_steps(t, in->rank, step);
+  nabla_text_add(&t->text, " : %s to ", nabla_ssa_tensor_type(in).data);
+  nabla_text_add(&t->text, "%s\n", nabla_ssa_tensor_type(&out).data);
+  return out.value;
+}
+
+nabla_ssa_tensor nabla_region_insert(nabla_template *t,
+                                     const nabla_ssa_tensor *to,
+                                     const nabla_region *box,
+                                     nabla_ssa_tensor *from,
+                                     const intptr_t *map) {
+  nabla_ssa_tensor out = *to;
+  if (!nabla_region_is_large(from) || !nabla_region_is_large(to))
+    return nabla_region_write(t, to, box, from, map, NULL);
+  for (intptr_t i = 0; i < from->rank; i++)
+    if (nabla_is_dynamic(from->dims[i]))
+      (void)nabla_ssa_tensor_size(t, from, i);
+  out.value = ++t->emit.last;
+  nabla_text_add(&t->text, "  %%v%u = tensor.insert_slice %%v%u into %%v%u",
+                 out.value, from->value, to->value);
+  add_values(t, to->rank, box->first);
+  add_sizes(t, to->rank, from, map);
+  add_steps(t, to->rank, box->step);
+  nabla_text_add(&t->text, " : %s into ", nabla_ssa_tensor_type(from).data);
+  nabla_text_add(&t->text, "%s\n", nabla_ssa_tensor_type(&out).data);
+  return out;
+}
+
 /* ---- pad ---- */
 
 /* Returns the padded size of dimension `i`. */
@@ -171,6 +251,13 @@ static void find_kept(nabla_template *t, nabla_ssa_tensor *in,
   box->step[dim] = step;
 }
 
+/* Whether nothing of the operand is taken away. */
+static bool keeps_all(const nabla_ssa_tensor *in, const nabla_padding *p) {
+  for (intptr_t i = 0; i < in->rank; i++)
+    if (p->low[i] < 0 || p->high[i] < 0) return false;
+  return true;
+}
+
 nabla_ssa_tensor nabla_ssa_tensor_pad(nabla_template *t, nabla_ssa_tensor *in,
                                       const nabla_ssa_tensor *value,
                                       const nabla_padding *padding,
@@ -181,5 +268,7 @@ nabla_ssa_tensor nabla_ssa_tensor_pad(nabla_template *t, nabla_ssa_tensor *in,
   nabla_ssa_tensor out = nabla_ssa_tensor_spread(t, value, shape);
   for (intptr_t i = 0; i < in->rank; i++)
     find_kept(t, in, padding, &out, i, &box, first);
-  return nabla_region_write(t, &out, &box, in, NULL, first);
+  return keeps_all(in, padding)
+             ? nabla_region_insert(t, &out, &box, in, NULL)
+             : nabla_region_write(t, &out, &box, in, NULL, first);
 }

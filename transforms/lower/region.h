@@ -48,6 +48,23 @@ nabla_ssa_tensor nabla_region_write(nabla_template *t,
                                     const intptr_t *map,
                                     const nabla_ssa *from_first);
 
+/* Whether an array is copied by a kernel (move/box.h) rather than by loops: it
+ * is not known to be small, and has elements that the kernel copies. */
+bool nabla_region_is_large(const nabla_ssa_tensor *tensor);
+
+/* The part of `in` that begins at first[dim], of the sizes of `shape`, every
+ * step[dim]-th index: a view. No static size is 0. */
+nabla_ssa nabla_region_view(nabla_template *t, const nabla_ssa_tensor *in,
+                            const nabla_ssa *first, const int64_t *step,
+                            nabla_ssa_tensor *shape);
+
+/* nabla_region_write of all of `from`, which is copied where it is large. */
+nabla_ssa_tensor nabla_region_insert(nabla_template *t,
+                                     const nabla_ssa_tensor *to,
+                                     const nabla_region *box,
+                                     nabla_ssa_tensor *from,
+                                     const intptr_t *map);
+
 /* `in` with `low` + `high` more indices in each dimension, and `interior`
  * between neighbours, which are `value` (rank 0). Negative ones take away. The
  * sizes of `shape`, the result's, are computed, and required to be what it

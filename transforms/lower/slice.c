@@ -27,7 +27,7 @@ static nabla_ssa_tensor take(nabla_template *t, const nabla_ssa_tensor *in,
   return nabla_generic_end(t, &g, nabla_emit_extract(t, in, at));
 }
 
-/* ---- views ---- */
+/* ---- views, copies ---- */
 
 /* Whether a slice reads its elements where they are. Those of other arrays are
  * gathered by the loop that uses them. */
@@ -39,28 +39,42 @@ static bool can_view(nabla_template *t, const nabla_ssa_tensor *shape,
          nabla_view_is_taken(mlirOperationGetResult(t->op, 0));
 }
 
-/* The part of `in` that begins at first[dim], of the sizes of `shape`. */
-static nabla_ssa view(nabla_template *t, const nabla_ssa_tensor *in,
-                      const nabla_ssa *first, nabla_ssa_tensor *shape) {
-  nabla_ssa_tensor out = *shape;
-  out.value = ++t->emit.last;
-  nabla_text_add(&t->text, "  %%v%u = tensor.extract_slice %%v%u[", out.value,
-                 in->value);
-  for (intptr_t i = 0; i < in->rank; i++)
-    nabla_text_add(&t->text, "%s%%v%u", i ? ", " : "", first[i]);
-  nabla_text_add(&t->text, "] [");
-  for (intptr_t i = 0; i < in->rank; i++)
-    if (nabla_is_dynamic(shape->dims[i]))
-      nabla_text_add(&t->text, "%s%%v%u", i ? ", " : "", shape->sizes[i]);
-    else
-      nabla_text_add(&t->text, "%s%lld", i ? ", " : "",
-                     (long long)shape->dims[i]);
-  nabla_text_add(&t->text, "] [");
-  for (intptr_t i = 0; i < in->rank; i++)
-    nabla_text_add(&t->text, "%s1", i ? ", " : "");
-  nabla_text_add(&t->text, "] : %s to ", nabla_ssa_tensor_type(in).data);
-  nabla_text_add(&t->text, "%s\n", nabla_ssa_tensor_type(&out).data);
-  return out.value;
+/* Whether all that uses `value` copies it to a part of another array, so that
+ * it need not be copied before; nothing writes to `array`, of which it is. */
+static bool is_copied(MlirValue value, MlirValue array) {
+  if (mlirValueIsABlockArgument(array)) return false;
+  for (MlirOpOperand use = mlirValueGetFirstUse(array);
+       !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
+    if (nabla_is(mlirOpOperandGetOwner(use), "nabla.dynamic_update_slice"))
+      return false;
+  MlirBlock block = mlirOperationGetBlock(nabla_defining_op(value));
+  for (MlirOpOperand use = mlirValueGetFirstUse(value);
+       !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    if (!mlirBlockEqual(block, mlirOperationGetBlock(user)) ||
+        !(nabla_is(user, "nabla.stack") || nabla_is(user, "nabla.concatenate")))
+      return false;
+  }
+  return true;
+}
+
+/* A slice, result `index` of the op: a view, a copy by a kernel, or by a loop
+ * that is joined with the one that uses it. */
+static nabla_ssa slice(nabla_template *t, intptr_t index,
+                       const nabla_ssa_tensor *in, const nabla_ssa *first,
+                       const int64_t *step, nabla_ssa_tensor *shape) {
+  if (!nabla_is(t->op, "nabla.split") && can_view(t, shape, step))
+    return nabla_region_view(t, in, first, step, shape);
+  if (!nabla_region_is_large(shape) || !nabla_region_is_large(in))
+    return take(t, in, first, step, shape).value;
+  const nabla_ssa view = nabla_region_view(t, in, first, step, shape);
+  MlirValue value = mlirOperationGetResult(t->op, index);
+  if (is_copied(value, mlirOperationGetOperand(t->op, 0))) return view;
+  const nabla_ssa out = ++t->emit.last;
+  nabla_text_add(&t->text,
+                 "  %%v%u = bufferization.alloc_tensor() copy(%%v%u) : %s\n",
+                 out, view, nabla_ssa_tensor_type(shape).data);
+  return out;
 }
 
 /* ---- slice, split ---- */
@@ -95,10 +109,7 @@ bool nabla_lower_slice(nabla_template *t) {
     first[i] = nabla_emit_index(t, starts[i]);
     check_cut(t, &in, i, first[i], limits[i], strides[i], &shape);
   }
-  return nabla_template_close(t,
-                              can_view(t, &shape, strides)
-                                  ? view(t, &in, first, &shape)
-                                  : take(t, &in, first, strides, &shape).value);
+  return nabla_template_close(t, slice(t, 0, &in, first, strides, &shape));
 }
 
 static intptr_t read_dim(MlirOperation op) {
@@ -124,7 +135,7 @@ bool nabla_lower_split(nabla_template *t) {
     shape.sizes[dim] = 0;
     first[dim] = nabla_emit_index(t, at);
     at += shape.dims[dim];
-    results[n] = take(t, &in, first, steps, &shape).value;
+    results[n] = slice(t, n, &in, first, steps, &shape);
   }
   if (nabla_is_dynamic(in.dims[dim]))
     nabla_template_require(t, nabla_emit_index(t, at),
@@ -156,9 +167,7 @@ bool nabla_lower_dynamic_slice(nabla_template *t) {
     steps[i] = 1;
     first[i] = begin_of(t, &in, &shape, i, 1 + i);
   }
-  return nabla_template_close(
-      t, can_view(t, &shape, steps) ? view(t, &in, first, &shape)
-                                    : take(t, &in, first, steps, &shape).value);
+  return nabla_template_close(t, slice(t, 0, &in, first, steps, &shape));
 }
 
 bool nabla_lower_dynamic_update_slice(nabla_template *t) {
@@ -171,7 +180,7 @@ bool nabla_lower_dynamic_update_slice(nabla_template *t) {
     box.count[i] = nabla_ssa_tensor_size(t, &update, i);
     box.step[i] = 1;
   }
-  nabla_ssa_tensor out = nabla_region_write(t, &in, &box, &update, NULL, NULL);
+  nabla_ssa_tensor out = nabla_region_insert(t, &in, &box, &update, NULL);
   return nabla_template_close(t, out.value);
 }
 

@@ -57,7 +57,7 @@ static bool lower_join(nabla_template *t, bool is_stack) {
     }
     box.first[dim] = at;
     at = nabla_emit_index_op(t, "addi", at, box.count[dim]);
-    out = nabla_region_write(t, &out, &box, &parts[n], map, NULL);
+    out = nabla_region_insert(t, &out, &box, &parts[n], map);
   }
   return nabla_template_close(t, out.value);
 }

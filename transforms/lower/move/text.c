@@ -4,16 +4,10 @@
 #include <string.h>
 
 #include "dialect/verify/checks.h"
+#include "transforms/copies/box.h"
 
 unsigned nabla_move_bytes(const nabla_element *element) {
-  static const struct {
-    const char *name;
-    unsigned bytes;
-  } known[] = {{"f64", 8},  {"i64", 8}, {"f32", 4}, {"i32", 4},
-               {"bf16", 2}, {"f16", 2}, {"i8", 1},  {"ui8", 1}};
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (!strcmp(known[i].name, element->name)) return known[i].bytes;
-  return 0;
+  return nabla_box_element_bytes(element->name);
 }
 
 void nabla_move_add_buffer(nabla_text *text, const nabla_ssa_tensor *tensor) {
