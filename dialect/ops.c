@@ -28,6 +28,7 @@ static const nabla_op_row rows[] = {
 #define DIFF_BY(name)   .diff = NABLA_DIFF_own,
 #define BATCH(word)     .batch = NABLA_BATCH_##word,
 #define SHARD(word)     .shard = NABLA_SHARD_##word,
+#define SHARD_BY(name)  .shard = NABLA_SHARD_own,
 #include "dialect/ops.def"
 };
 

@@ -64,9 +64,10 @@ typedef enum nabla_shard_rule {
   NABLA_SHARD_empty,
   NABLA_SHARD_elementwise,
   NABLA_SHARD_dims,
-  NABLA_SHARD_parts,
-  NABLA_SHARD_scan,
+  NABLA_SHARD_control,
   NABLA_SHARD_none,
+  NABLA_SHARD_late,
+  NABLA_SHARD_own, /* SHARD_BY: a function of its own */
 } nabla_shard_rule;
 
 /* A row of ops.def. */

@@ -115,6 +115,29 @@ static int check_diff(size_t row, nabla_diff_rule diff) {
   return failed;
 }
 
+/* Whether an operation has a row of transforms/shard/undivided.def. */
+static bool is_undivided(const char *op) {
+  static const char *const whole[] = {
+#define UNDIVIDED(op, why) #op,
+#include "transforms/shard/undivided.def"
+#undef UNDIVIDED
+  };
+  bool found = false;
+  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+    found = found || !strcmp(whole[i], op);
+  return found;
+}
+
+static int check_shard(size_t row, nabla_shard_rule shard) {
+  int failed = check(row, shard == NABLA_SHARD_empty, false,
+                     "must say how it is divided (SHARD)");
+  failed +=
+      check(row, (shard == NABLA_SHARD_none) != is_undivided(rows[row].op),
+            false, "must have a reason if, and only if, SHARD is none");
+  return failed + check(row, says(row, "LOWER(control)"),
+                        shard == NABLA_SHARD_control, "is lowered by control");
+}
+
 static int check_words(size_t row, const nabla_op_row *op) {
   const char *float_types = nabla_type_class_types(op->types);
   bool has_floats = strstr(float_types, "f32") != NULL;
@@ -139,7 +162,7 @@ static int check_words(size_t row, const nabla_op_row *op) {
                   "must be a composite if, and only if, DIFF is parts");
   failed += check(row, is_composite,
                   (op->batch == NABLA_BATCH_parts || says(row, "BATCH_BY(")) &&
-                      op->shard == NABLA_SHARD_parts,
+                      op->shard == NABLA_SHARD_own,
                   "is a composite");
   failed +=
       check(row, (op->batch == NABLA_BATCH_dims) != says(row, "BATCH_DIMS("),
@@ -150,7 +173,7 @@ static int check_words(size_t row, const nabla_op_row *op) {
   failed += check(row, op->diff == NABLA_DIFF_formula,
                   op->batch == NABLA_BATCH_elementwise,
                   "has a derivative element by element");
-  return failed + check_diff(row, op->diff);
+  return failed + check_diff(row, op->diff) + check_shard(row, op->shard);
 }
 
 int main(void) {

@@ -56,7 +56,7 @@ func.func @paths(%x: tensor<8x16xf32> {nabla.sharding = #nabla.sharding<@m, [{"a
 }
 
 // -----
-// What has no factors, and regions, see whole values.
+// What moves along a dimension is gathered.
 // CHECK-LABEL: @whole
 nabla.mesh @m <["a"=2]>
 func.func @whole(%x: tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>}) -> tensor<8xf32> {
@@ -78,11 +78,31 @@ func.func @table(%w: tensor<16x8xf32> {nabla.sharding = #nabla.sharding<@m, [{},
 }
 
 // -----
+// A packed table that is cut along rows: each device has its rows, or zeros.
+// CHECK-LABEL: @packed_table
+// CHECK-SAME: %arg0: !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
 nabla.mesh @m <["a"=2]>
 func.func @packed_table(%w: !nabla.implicit<16x64xf32, #nabla.nf4<block = 64>> {nabla.sharding = #nabla.sharding<@m, [{"a"}, {}]>}, %i: tensor<3xi64>) -> tensor<3x64xf32> {
-  // expected-error @+1 {{needs a packed array divided as @m, [{}, {}], which is divided as @m, [{"a"}, {}]: packed arrays are not exchanged; annotate it otherwise}}
+  // CHECK: %[[START:.*]] = nabla.axis_index axes = ["a"]
+  // CHECK: %[[R:.*]] = nabla.gather %arg0, %{{.*}} sizes = [1, 64] : !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>, tensor<3xi64>
+  // CHECK: %[[S:.*]] = nabla.select %{{.*}}, %[[R]],
+  // CHECK: nabla.all_reduce sum %[[S]] axes = ["a"] : tensor<3x64xf32>
   %r = nabla.gather %w, %i offset_dims = [1] collapsed_dims = [0] index_map = [0] vector_dim = 1 sizes = [1, 64] : !nabla.implicit<16x64xf32, #nabla.nf4<block = 64>>, tensor<3xi64>
   return %r : tensor<3x64xf32>
+}
+
+// -----
+// Components of a packed array that is needed whole are gathered.
+// CHECK-LABEL: @packed_whole
+nabla.mesh @m <["a"=2]>
+func.func @packed_whole(%w: !nabla.implicit<16x64xf32, #nabla.nf4<block = 64>> {nabla.sharding = #nabla.sharding<@m, [{"a"}, {}]>}) -> tensor<16x64xf32> {
+  // CHECK-NEXT: %[[P:.*]]:2 = nabla.unpack %arg0 : !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+  // CHECK-NEXT: %[[C:.*]] = nabla.reshape %[[P]]#0 : tensor<256xi8> -> tensor<8x32xi8>
+  // CHECK-NEXT: %[[G:.*]] = nabla.all_gather %[[C]] dim = 0 axes = ["a"] : tensor<8x32xi8> -> tensor<16x32xi8>
+  // CHECK: %[[W:.*]] = nabla.pack {{.*}} -> !nabla.implicit<16x64xf32, #nabla.nf4<block = 64>>
+  // CHECK: nabla.flip %[[W]] dims = [0]
+  %r = nabla.flip %w dims = [0] : !nabla.implicit<16x64xf32, #nabla.nf4<block = 64>>
+  return %r : tensor<16x64xf32>
 }
 
 // -----
@@ -93,8 +113,17 @@ func.func @result(%x: tensor<8xf32>) -> (tensor<8xf32> {nabla.sharding = #nabla.
 }
 
 // -----
+// Calls pass pieces.
+// CHECK-LABEL: @caller
 nabla.mesh @m <["a"=2]>
-// expected-error @+1 {{is private and has a sharding: functions that are called take whole values}}
-func.func private @called(%x: tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>}) -> tensor<8xf32> {
-  return %x : tensor<8xf32>
+func.func @caller(%x: tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>}) -> tensor<8xf32> {
+  // CHECK-NEXT: %[[Y:.*]] = call @called(%arg0) : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK-NEXT: nabla.all_gather %[[Y]]
+  %y = func.call @called(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+// CHECK: func.func private @called(%arg0: tensor<4xf32>{{.*}}) -> tensor<4xf32>
+func.func private @called(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = nabla.exp %x : tensor<8xf32>
+  return %y : tensor<8xf32>
 }

@@ -56,20 +56,54 @@ func.func @packed(%w: !nabla.implicit<64x64xf32, #nabla.nf4<block = 64>> {nabla.
 }
 
 // -----
-// Three of four factors of 2 divide 24.
-// CHECK-LABEL: @sub_axis
-// CHECK-SAME: %arg0: tensor<24xf32> {nabla.sharding = #nabla.sharding<@m, [{"model":(1)8}]>}
+// A dense size that is not divided evenly is padded.
+// CHECK-LABEL: @padded
+// CHECK-SAME: %arg0: tensor<24xf32> {nabla.sharding = #nabla.sharding<@m, [{"model"}]>}
 nabla.mesh @m <["model"=16]>
-func.func @sub_axis(%x: tensor<24xf32> {nabla.sharding = #nabla.sharding<@m, [{"model"}]>}) {
+func.func @padded(%x: tensor<24xf32> {nabla.sharding = #nabla.sharding<@m, [{"model"}]>}) {
   return
 }
 
 // -----
+// Packed arrays are not: three of four factors of 2 divide 24 rows.
+// CHECK-LABEL: @sub_axis
+// CHECK-SAME: %arg0: !nabla.implicit<24x64xf32, #nabla.nf4<block = 64>> {nabla.sharding = #nabla.sharding<@m, [{"model":(1)8}, {}]>}
 nabla.mesh @m <["model"=16]>
-func.func @constraint(%x: tensor<24xf32>) -> tensor<24xf32> {
-  // expected-error @+1 {{sharding: dimension 0 of size 24 is not divided by 16}}
-  %y = nabla.sharding_constraint %x : tensor<24xf32> sharding = #nabla.sharding<@m, [{"model"}]>
-  return %y : tensor<24xf32>
+func.func @sub_axis(%x: !nabla.implicit<24x64xf32, #nabla.nf4<block = 64>> {nabla.sharding = #nabla.sharding<@m, [{"model"}, {}]>}) {
+  return
+}
+
+// -----
+// Carries of a loop, what its regions yield, and slices of what it goes over.
+// CHECK-LABEL: @loop
+// CHECK-SAME: %arg0: tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>}, %arg1: tensor<?x8xf32> {nabla.sharding = #nabla.sharding<@m, [{}, {"a"}]>}
+nabla.mesh @m <["a"=2]>
+func.func @loop(%h: tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>}, %xs: tensor<?x8xf32>) -> tensor<8xf32> {
+  // CHECK: nabla.scan
+  // CHECK-SAME: attributes {nabla.shardings = [#nabla.sharding<@m, [{"a"}]>, #nabla.sharding<@m, [{}, {"a"}]>, #nabla.sharding<@m, [{"a"}]>]}
+  %r, %ys = nabla.scan init(%h : tensor<8xf32>) over(%xs : tensor<?x8xf32>) -> tensor<8xf32>, tensor<?x8xf32> {
+  ^bb0(%s: tensor<8xf32>, %x: tensor<8xf32>):
+    // CHECK: nabla.add {{.*}} {nabla.shardings = [#nabla.sharding<@m, [{"a"}]>]}
+    %y = nabla.add %s, %x : tensor<8xf32>, tensor<8xf32>
+    nabla.yield %y, %y : tensor<8xf32>, tensor<8xf32>
+  }
+  return %r : tensor<8xf32>
+}
+
+// -----
+// Through a function that is called, to its results.
+// CHECK-LABEL: @caller
+// CHECK-SAME: %arg0: tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>})
+nabla.mesh @m <["a"=2]>
+func.func @caller(%x: tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>}) -> tensor<8xf32> {
+  // CHECK: call @called(%arg0) {nabla.shardings = [#nabla.sharding<@m, [{"a"}]>]}
+  %y = func.call @called(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+// CHECK: func.func private @called(%arg0: tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>}) -> (tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>})
+func.func private @called(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = nabla.exp %x : tensor<8xf32>
+  return %y : tensor<8xf32>
 }
 
 // -----

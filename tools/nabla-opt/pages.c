@@ -404,10 +404,21 @@ static const struct {
 #define BATCH(word)     .batch = #word,
 #define BATCH_BY(name)  .batch = "by " #name,
 #define SHARD(word)     .shard = #word,
+#define SHARD_BY(name)  .shard = "by " #name,
 #include "dialect/ops.def"
 };
 
 static const char *or_dash(const char *word) { return word ? word : "-"; }
+
+/* Reasons of the word `none` of SHARD. */
+static void print_undivided(void) {
+  printf(
+      "\n## Operations that are not divided\n\nEach device computes all of "
+      "these.\n\n| operation | why |\n|---|---|\n");
+#define UNDIVIDED(op, why) printf("| `nabla.%s` | %s |\n", #op, why);
+#include "transforms/shard/undivided.def"
+#undef UNDIVIDED
+}
 
 /* Types, cost and words of every operation. */
 static int print_operations(void) {
@@ -425,7 +436,7 @@ static int print_operations(void) {
       "* *derivative*, *batch*, *shard*: words of dialect/ops.def for "
       "differentiating an operation\n  ([GRADIENTS.md](GRADIENTS.md)), "
       "batching it ([BATCHING.md](BATCHING.md)) and dividing it between "
-      "devices, which\n  no pass reads yet; `-`: not decided.\n\n"
+      "devices\n  ([SHARDING.md](SHARDING.md)); `-`: not decided.\n\n"
       "| symbol | meaning |\n|---|---|\n"
       "| n | elements of the result |\n| m | elements of the first operand |\n"
       "| k | elements that are contracted into one element of the result (in "
@@ -443,6 +454,7 @@ static int print_operations(void) {
            nabla_cost_operations(rows[i].cost), nabla_cost_bytes(rows[i].cost),
            or_dash(words[i].diff), or_dash(words[i].batch),
            or_dash(words[i].shard));
+  print_undivided();
   return 0;
 }
 

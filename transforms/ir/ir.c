@@ -163,23 +163,33 @@ static MlirType function_type(MlirOperation function) {
       mlirOperationGetAttributeByName(function, nabla_ref("function_type")));
 }
 
-void nabla_arguments_set(MlirOperation function, const char *key,
-                         const MlirAttribute *values) {
+void nabla_ports_set(MlirOperation function, const char *list, const char *key,
+                     const MlirAttribute *values) {
   MlirContext context = nabla_op_context(function);
-  const intptr_t count = mlirFunctionTypeGetNumInputs(function_type(function));
+  MlirType type = function_type(function);
+  const bool takes = !strcmp(list, "arg_attrs");
+  const intptr_t count = takes ? mlirFunctionTypeGetNumInputs(type)
+                               : mlirFunctionTypeGetNumResults(type);
   MlirAttribute old =
-      mlirOperationGetAttributeByName(function, nabla_ref("arg_attrs"));
+      mlirOperationGetAttributeByName(function, nabla_ref(list));
   MlirAttribute empty = mlirDictionaryAttrGet(context, 0, NULL);
   MlirAttribute *all = calloc((size_t)count + 1, sizeof *all);
-  if (!all) return;
-  for (intptr_t i = 0; i < count; i++) {
+  bool any = takes;
+  for (intptr_t i = 0; all && i < count; i++) {
     all[i] = mlirAttributeIsNull(old) ? empty : mlirArrayAttrGetElement(old, i);
-    if (!mlirAttributeIsNull(values[i]))
-      all[i] = with_entry(all[i], nabla_named(context, key, values[i]));
+    if (mlirAttributeIsNull(values[i])) continue;
+    all[i] = with_entry(all[i], nabla_named(context, key, values[i]));
+    any = true;
   }
-  mlirOperationSetAttributeByName(function, nabla_ref("arg_attrs"),
-                                  mlirArrayAttrGet(context, count, all));
+  if (all && any)
+    mlirOperationSetAttributeByName(function, nabla_ref(list),
+                                    mlirArrayAttrGet(context, count, all));
   free(all);
+}
+
+void nabla_arguments_set(MlirOperation function, const char *key,
+                         const MlirAttribute *values) {
+  nabla_ports_set(function, "arg_attrs", key, values);
 }
 
 void nabla_arguments_protect(MlirOperation function, intptr_t first,

@@ -70,6 +70,10 @@ MlirValue nabla_value_transpose(MlirOperation before, MlirValue value,
  * argument i, nothing where it is null. */
 void nabla_arguments_set(MlirOperation function, const char *key,
                          const MlirAttribute *values);
+/* The same of its arguments or results: `list` is "arg_attrs" or "res_attrs".
+ */
+void nabla_ports_set(MlirOperation function, const char *list, const char *key,
+                     const MlirAttribute *values);
 
 /* Sets `bufferization.writable = false` on the tensors among the arguments
  * [first, end) of a func.func: the caller's memory, which may be a mapped file,

@@ -1,24 +1,35 @@
 /* Factors of operations: sizes that dimensions of operands and results share.
- * An operation is divided by dividing its factors. */
+ * An operation is divided by dividing its factors. The column SHARD of
+ * dialect/ops.def says where an operation has them from. Functions are defined
+ * in factors.c, those that read and print text in factors_text.c; rules are in
+ * factors_products.c, factors_moves.c and factors_create.c. */
 #ifndef NABLA_TRANSFORMS_SHARD_FACTORS_H
 #define NABLA_TRANSFORMS_SHARD_FACTORS_H
 
 #include "transforms/shard/layout.h"
 
 #define NABLA_MAX_FACTORS    24
-#define NABLA_FACTOR_ARRAYS  10 /* operands and results that are arrays */
+#define NABLA_FACTOR_ARRAYS  20 /* operands and results that are arrays */
 #define NABLA_FACTORS_OF_DIM 4
+
+/* The attribute of a custom call: text of factors. */
+#define NABLA_FACTORS "nabla.factors"
 
 typedef enum nabla_factor_kind {
   NABLA_FACTOR_PASS,   /* each index is computed on its own               */
   NABLA_FACTOR_REDUCE, /* results are joined: `join` is a Nabla_ReduceKind */
-  NABLA_FACTOR_WHOLE,  /* is not divided                                  */
+  NABLA_FACTOR_MOVED,  /* elements move along it: is not divided           */
+  NABLA_FACTOR_WHOLE,  /* is needed whole: is not divided                  */
 } nabla_factor_kind;
+
+/* `join` of a factor whose parts pieces.c joins. */
+#define NABLA_JOIN_OWN (-1)
 
 typedef struct nabla_factor {
   nabla_factor_kind kind;
   int join;
-  int64_t size; /* dynamic sizes are not divided */
+  bool is_even; /* pieces have one size: it is never padded */
+  int64_t size; /* NABLA_DYNAMIC: known when the program runs */
 } nabla_factor;
 
 /* The factors of a dimension, the first counts most. */
@@ -45,6 +56,21 @@ typedef struct nabla_factors {
  * every device. */
 bool nabla_op_factors(MlirOperation op, nabla_factors *out);
 
+/* Why an operation with the word `none` is not divided; NULL. */
+const char *nabla_op_undivided(MlirOperation op);
+
+/* The factors that `text` gives to the arrays of an operation, such as
+ * "..., m k, k n -> ..., m n {k: sum}": for each operand, and behind the arrow
+ * for each result, a name for each dimension. "..." are the dimensions before
+ * those that are named, as many as are left, 1 is a dimension of size 1, and
+ * "(h g)" a dimension whose size is the product of two factors. In braces are
+ * factors that do not pass: those whose parts are joined by sum, prod, max,
+ * min, any or all, and `moved` or `whole`. False: why is in `message`. */
+bool nabla_factors_read(const char *text, size_t size, MlirOperation op,
+                        nabla_factors *out, char message[NABLA_MESSAGE_SIZE]);
+/* Appends such text, with the names a, b, c, ... */
+void nabla_factors_print(const nabla_factors *factors, nabla_text *out);
+
 /* The atoms that `layout` gives to each factor of an array: `out` has a list
  * for each factor. False where it divides the array in another way than along
  * its factors. */
@@ -59,10 +85,15 @@ nabla_division nabla_factors_join(
     const nabla_factor_array *array,
     const nabla_atom_list lists[NABLA_MAX_FACTORS]);
 
-/* Makes the attributes of an operation, whose factors are divided, those of a
- * piece: sizes of boxes. */
-void nabla_factors_adjust(MlirOperation op, const nabla_grid *shard,
-                          const nabla_factors *factors,
-                          const nabla_atom_list lists[NABLA_MAX_FACTORS]);
+/* Whether a factor is one that is divided at all. */
+static inline bool nabla_factor_divides(const nabla_factor *factor) {
+  return factor->kind == NABLA_FACTOR_PASS ||
+         factor->kind == NABLA_FACTOR_REDUCE;
+}
+
+/* Whether a factor can be divided by a list of atoms: a size that is not
+ * divided evenly has to be a dimension of its own, of dense arrays. */
+bool nabla_factor_takes(const nabla_grid *shard, const nabla_factors *factors,
+                        uint32_t factor, const nabla_atom_list *list);
 
 #endif

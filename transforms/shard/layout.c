@@ -141,13 +141,11 @@ bool nabla_layout_local(const nabla_grid *shard, const nabla_division *layout,
   for (intptr_t i = 0; i < layout->rank; i++) {
     const int64_t n = nabla_atoms_product(&shard->atoms, &layout->dims[i]);
     local[i] = nabla_array_dim(type, i);
-    if (n == 1) continue;
-    if (nabla_is_dynamic(local[i]))
-      REFUSE("dimension %td has an unknown size, and is not divided", i);
-    if (local[i] % n)
+    if (n == 1 || nabla_is_dynamic(local[i])) continue;
+    if (local[i] % n && nablaTypeIsAImplicit(type))
       REFUSE("dimension %td of size %" PRId64 " is not divided by %" PRId64, i,
              local[i], n);
-    local[i] /= n;
+    local[i] = (local[i] + n - 1) / n;
   }
   if (nablaTypeIsAImplicit(type))
     return local_implicit(type, layout, local, out, message);
@@ -155,6 +153,12 @@ bool nabla_layout_local(const nabla_grid *shard, const nabla_division *layout,
                                  mlirShapedTypeGetElementType(type),
                                  mlirRankedTensorTypeGetEncoding(type));
   return true;
+}
+
+int64_t nabla_layout_padded(const nabla_grid *shard, int64_t size,
+                            const nabla_atom_list *atoms) {
+  const int64_t n = nabla_atoms_product(&shard->atoms, atoms);
+  return nabla_is_dynamic(size) ? size : (size + n - 1) / n * n;
 }
 
 /* ---- attributes ---- */
@@ -198,17 +202,23 @@ nabla_layout_text nabla_layout_format(const nabla_grid *shard,
   return text;
 }
 
-nabla_division nabla_layout_of_argument(const nabla_grid *shard,
-                                        MlirOperation function, intptr_t index,
-                                        MlirType type) {
+nabla_division nabla_layout_of_port(const nabla_grid *shard,
+                                    MlirOperation function, const char *list,
+                                    intptr_t index, MlirType type) {
   nabla_division layout = nabla_layout_whole(type);
   MlirAttribute attribute =
-      nabla_state_attribute(function, NABLA_ARGUMENTS, index, NABLA_SHARDING);
+      nabla_state_attribute(function, list, index, NABLA_SHARDING);
   if (!nabla_sharding_is(attribute)) return layout;
   const nabla_sharding sharding = nabla_sharding_read(attribute);
   if (!nabla_layout_read(shard, &sharding, &layout))
     layout = nabla_layout_whole(type);
   return layout;
+}
+
+nabla_division nabla_layout_of_argument(const nabla_grid *shard,
+                                        MlirOperation function, intptr_t index,
+                                        MlirType type) {
+  return nabla_layout_of_port(shard, function, NABLA_ARGUMENTS, index, type);
 }
 
 /* ---- the map: open addressing ---- */
@@ -252,6 +262,11 @@ nabla_division *nabla_layout_at(nabla_layout_map *map, MlirValue value) {
     map->count++;
   }
   return &map->layouts[at];
+}
+
+nabla_division nabla_layout_of(nabla_layout_map *map, MlirValue value) {
+  const nabla_division *layout = nabla_layout_at(map, value);
+  return layout ? *layout : nabla_layout_whole(mlirValueGetType(value));
 }
 
 void nabla_layout_map_deinit(nabla_layout_map *map) {

@@ -40,10 +40,17 @@ bool nabla_layout_is_whole(const nabla_division *layout);
 bool nabla_layout_equal(const nabla_division *a, const nabla_division *b);
 bool nabla_atoms_equal(const nabla_atom_list *a, const nabla_atom_list *b);
 
-/* The type of each device's piece. False: the array cannot be divided so; why
- * is in `message`. */
+/* The type of each device's piece. A dense dimension whose size is not divided
+ * evenly is padded behind its end: all pieces have one size, and the elements
+ * of the padding any values. A `?` stays one; the runtime checks that it is
+ * divided evenly. False: the array cannot be divided so; why is in `message`.
+ */
 bool nabla_layout_local(const nabla_grid *shard, const nabla_division *layout,
                         MlirType *out, char message[NABLA_MESSAGE_SIZE]);
+
+/* A size with its padding. */
+int64_t nabla_layout_padded(const nabla_grid *shard, int64_t size,
+                            const nabla_atom_list *atoms);
 
 /* Atoms of `layout` that are used, a bit for each. */
 uint64_t nabla_layout_used(const nabla_division *layout);
@@ -61,6 +68,12 @@ nabla_division nabla_layout_of_argument(const nabla_grid *shard,
                                         MlirOperation function, intptr_t index,
                                         MlirType type);
 
+/* The same of an argument or result: `list` is NABLA_ARGUMENTS or
+ * NABLA_RESULTS. */
+nabla_division nabla_layout_of_port(const nabla_grid *shard,
+                                    MlirOperation function, const char *list,
+                                    intptr_t index, MlirType type);
+
 /* ---- layouts of values ---- */
 
 typedef struct nabla_layout_map {
@@ -73,6 +86,8 @@ typedef struct nabla_layout_map {
 /* The layout of a value, which is made whole where it is new. Valid until the
  * next call; NULL where there is no memory. */
 nabla_division *nabla_layout_at(nabla_layout_map *map, MlirValue value);
+/* A copy of it, whole where there is no memory. */
+nabla_division nabla_layout_of(nabla_layout_map *map, MlirValue value);
 void nabla_layout_map_deinit(nabla_layout_map *map);
 
 /* "[{"model"}, {}]" for messages. */

@@ -9,28 +9,35 @@
 #include <string.h>
 
 #include "dialect/bridge.h"
+#include "dialect/control.h"
+#include "dialect/ops.h"
 #include "transforms/passes.h"
-#include "transforms/shard/factors.h"
+#include "transforms/shard/pieces.h"
+#include "transforms/shard/plan.h"
 #include "transforms/shard/reshard.h"
+#include "transforms/shard/ties.h"
 #include "transforms/state/state.h"
 
-#define CATEGORY "nabla-partition"
+typedef enum policy { POLICY_OFF, POLICY_WARN, POLICY_ERROR } policy;
 
-/* How one operation is divided. */
-typedef struct plan {
-  MlirOperation op;
-  bool is_divided; /* by its factors; else every device computes all of it */
-  nabla_factors factors;
-  nabla_atom_list lists[NABLA_MAX_FACTORS];
-} plan;
+/* What is shared by the functions of a module. */
+typedef struct partitioning {
+  const nabla_grid *grid;
+  policy policy; /* of custom calls that are not divided */
+  size_t whole_calls;
+  MlirOperation first_whole; /* the first of those, or null */
+} partitioning;
 
 typedef struct partition {
+  partitioning *all;
   const nabla_grid *shard;
   MlirOperation function;
   MlirBlock body;
   nabla_layout_map map;
-  plan *plans;
-  size_t count;
+  nabla_shard_plan *plans; /* of all operations, outer ones first */
+  size_t count, capacity;
+  bool failed;  /* out of memory */
+  bool refused; /* an error was reported */
 } partition;
 
 static MlirAttribute get(MlirOperation op, const char *key) {
@@ -38,13 +45,26 @@ static MlirAttribute get(MlirOperation op, const char *key) {
 }
 
 static nabla_division layout_of(partition *p, MlirValue value) {
-  const nabla_division *layout = nabla_layout_at(&p->map, value);
-  return layout ? *layout : nabla_layout_whole(mlirValueGetType(value));
+  return nabla_layout_of(&p->map, value);
 }
 
 /* ---- layouts from attributes ---- */
 
-static bool read_layouts(partition *p) {
+/* The layout of a value by an attribute; whole where that is not legal. */
+static bool read_layout(partition *p, MlirValue value,
+                        MlirAttribute attribute) {
+  char message[NABLA_MESSAGE_SIZE];
+  MlirType local;
+  nabla_division *layout = nabla_layout_at(&p->map, value);
+  if (!layout) return false;
+  const nabla_sharding sharding = nabla_sharding_read(attribute);
+  if (!nabla_layout_read(p->shard, &sharding, layout) ||
+      !nabla_layout_local(p->shard, layout, &local, message))
+    *layout = nabla_layout_whole(layout->type);
+  return true;
+}
+
+static bool read_arguments(partition *p) {
   char message[NABLA_MESSAGE_SIZE];
   MlirType local;
   for (intptr_t i = 0; i < mlirBlockGetNumArguments(p->body); i++) {
@@ -58,163 +78,87 @@ static bool read_layouts(partition *p) {
                    message);
     return false;
   }
-  MlirOperation op = mlirBlockGetFirstOperation(p->body);
-  for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    MlirAttribute list = get(op, NABLA_SHARDINGS);
-    if (mlirAttributeIsNull(list) || !mlirAttributeIsAArray(list)) continue;
-    for (intptr_t r = 0; r < mlirOperationGetNumResults(op) &&
-                         r < mlirArrayAttrGetNumElements(list);
-         r++) {
-      nabla_division *layout =
-          nabla_layout_at(&p->map, mlirOperationGetResult(op, r));
-      if (!layout) return false;
-      const nabla_sharding sharding =
-          nabla_sharding_read(mlirArrayAttrGetElement(list, r));
-      if (!nabla_layout_read(p->shard, &sharding, layout) ||
-          !nabla_layout_local(p->shard, layout, &local, message))
-        *layout = nabla_layout_whole(layout->type);
-    }
+  return true;
+}
+
+/* Arguments of regions, which follow results. */
+static void read_tie(void *self, nabla_tie tie) {
+  partition *p = self;
+  const nabla_division leader = layout_of(p, tie.leader);
+  if (!mlirValueIsABlockArgument(tie.other) ||
+      !mlirOperationEqual(
+          mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(tie.other)),
+          nabla_defining_op(tie.leader)))
+    return; /* an operand */
+  nabla_division *other = nabla_layout_at(&p->map, tie.other);
+  if (!other) return;
+  const nabla_division follows = nabla_tie_follow(tie, &leader);
+  memcpy(other->dims, follows.dims, sizeof other->dims);
+}
+
+static MlirWalkResult read_op(MlirOperation op, void *self) {
+  partition *p = self;
+  MlirAttribute list = get(op, NABLA_SHARDINGS);
+  const intptr_t given =
+      mlirAttributeIsNull(list) || !mlirAttributeIsAArray(list)
+          ? 0
+          : mlirArrayAttrGetNumElements(list);
+  const intptr_t count = mlirOperationGetNumResults(op);
+  const bool scans = nabla_is(op, "nabla.scan");
+  const intptr_t carries = scans ? nabla_scan_read(op).carries : 0;
+  for (intptr_t r = 0; r < given; r++) {
+    MlirAttribute attribute = mlirArrayAttrGetElement(list, r);
+    if (!nabla_sharding_is(attribute) || (r >= count && !scans)) continue;
+    MlirBlock body = scans ? nabla_region_block(op, 0) : p->body;
+    const intptr_t slice = carries + r - count;
+    if (r >= count && slice >= mlirBlockGetNumArguments(body)) continue;
+    MlirValue value = r < count ? mlirOperationGetResult(op, r)
+                                : mlirBlockGetArgument(body, slice);
+    if (nabla_layout_takes(mlirValueGetType(value)) &&
+        !read_layout(p, value, attribute))
+      return MlirWalkResultInterrupt;
   }
-  return !p->map.failed;
+  if (nabla_ties_has(op)) nabla_ties_of(op, read_tie, p);
+  return MlirWalkResultAdvance;
 }
 
 /* ---- plans ---- */
 
-static void remark(MlirOperation op, const char *why) {
-  nablaOptimizationRemark(mlirOperationGetLocation(op), true, "NotDivided",
-                          CATEGORY, why);
-}
-
-/* Factors of packed operands are divided as these are, which cannot be
- * exchanged: `forced` has a bit for each. */
-static uint32_t force(partition *p, plan *it) {
-  nabla_atom_list lists[NABLA_MAX_FACTORS];
-  nabla_factors *f = &it->factors;
-  uint32_t forced = 0;
-  for (uint32_t a = 0; a < f->array_count; a++) {
-    const nabla_factor_array *array = &f->arrays[a];
-    const nabla_division layout = layout_of(p, array->value);
-    if (array->is_result || !nablaTypeIsAImplicit(layout.type) ||
-        !nabla_factors_split(p->shard, f, array, &layout, lists))
-      continue;
-    for (intptr_t d = 0; d < array->rank; d++)
-      for (uint8_t i = 0; i < array->dims[d].count; i++) {
-        const uint8_t factor = array->dims[d].at[i];
-        if (f->all[factor].kind == NABLA_FACTOR_WHOLE) continue;
-        it->lists[factor] = lists[factor];
-        forced |= (uint32_t)1 << factor;
-      }
-  }
-  return forced;
-}
-
-/* The longest list that an array gives to each factor. */
-static void choose(partition *p, plan *it, uint32_t forced) {
-  nabla_atom_list lists[NABLA_MAX_FACTORS];
-  nabla_factors *f = &it->factors;
-  for (uint32_t a = 0; a < f->array_count; a++) {
-    const nabla_division layout = layout_of(p, f->arrays[a].value);
-    if (!nabla_factors_split(p->shard, f, &f->arrays[a], &layout, lists))
-      continue;
-    for (uint32_t i = 0; i < f->count; i++)
-      if (f->all[i].kind != NABLA_FACTOR_WHOLE && !(forced >> i & 1) &&
-          lists[i].count > it->lists[i].count)
-        it->lists[i] = lists[i];
-  }
-}
-
-/* An atom divides one factor: those of packed operands count first, then
- * contractions. */
-static void resolve(plan *it, uint32_t forced) {
-  const nabla_factors *f = &it->factors;
-  uint64_t used = 0;
-  for (int turn = 0; turn < 3; turn++)
-    for (uint32_t i = 0; i < f->count; i++) {
-      const int own = forced >> i & 1                         ? 0
-                      : f->all[i].kind == NABLA_FACTOR_REDUCE ? 1
-                                                              : 2;
-      if (own != turn) continue;
-      uint32_t k = 0;
-      while (k < it->lists[i].count && !(used >> it->lists[i].at[k] & 1))
-        used |= (uint64_t)1 << it->lists[i].at[k++];
-      if (k < it->lists[i].count)
-        remark(it->op, "an axis is wanted for two factors: one is not divided");
-      it->lists[i].count = k;
-    }
-}
-
-/* Takes the last atom from the last factor of an array that has one. */
-static bool take_atom(plan *it, const nabla_factor_array *array) {
-  for (intptr_t d = array->rank; d-- > 0;)
-    for (uint8_t i = array->dims[d].count; i-- > 0;) {
-      nabla_atom_list *list = &it->lists[array->dims[d].at[i]];
-      if (list->count) return list->count--;
-    }
+/* Whether the factors of a custom call read, which are reported if not. */
+static bool check_factors(MlirOperation op) {
+  char message[NABLA_MESSAGE_SIZE];
+  nabla_factors unused;
+  MlirAttribute text = get(op, NABLA_FACTORS);
+  if (!nabla_is(op, "nabla.custom_call") || mlirAttributeIsNull(text))
+    return true;
+  const bool is_text = mlirAttributeIsAString(text);
+  MlirStringRef s = is_text ? mlirStringAttrGetValue(text) : nabla_ref("");
+  if (is_text && nabla_factors_read(s.data, s.length, op, &unused, message))
+    return true;
+  nabla_error_at(op, NABLA_FACTORS " = '%.*s': %s", (int)s.length, s.data,
+                 is_text ? message : "is no text");
   return false;
 }
 
-/* A factor behind one that is not wholly divided has no place in a dimension:
- * it is not divided at all. */
-static bool drop_hidden(partition *p, plan *it,
-                        const nabla_factor_array *array) {
-  bool changed = false;
-  for (intptr_t d = 0; d < array->rank; d++)
-    for (uint8_t i = 1; i < array->dims[d].count; i++) {
-      const uint8_t before = array->dims[d].at[i - 1];
-      nabla_atom_list *list = &it->lists[array->dims[d].at[i]];
-      if (!list->count ||
-          nabla_atoms_product(&p->shard->atoms, &it->lists[before]) ==
-              it->factors.all[before].size)
-        continue;
-      list->count = 0;
-      changed = true;
-    }
-  return changed;
-}
-
-/* Divides factors less where an array cannot be divided so. */
-static void limit(partition *p, plan *it) {
-  char message[NABLA_MESSAGE_SIZE];
-  MlirType local;
-  bool changed = true;
-  while (changed) {
-    changed = false;
-    for (uint32_t a = 0; a < it->factors.array_count; a++) {
-      const nabla_factor_array *array = &it->factors.arrays[a];
-      changed = drop_hidden(p, it, array) || changed;
-      nabla_division layout =
-          nabla_factors_join(p->shard, &it->factors, array, it->lists);
-      layout.type = layout_of(p, array->value).type;
-      if (nabla_layout_local(p->shard, &layout, &local, message)) continue;
-      if (!take_atom(it, array)) break;
-      remark(it->op, message);
-      changed = true;
-    }
+static MlirWalkResult make_plan(MlirOperation op, void *self) {
+  partition *p = self;
+  if (mlirOperationEqual(op, p->function)) return MlirWalkResultAdvance;
+  if (!check_factors(op)) {
+    p->refused = true;
+    return MlirWalkResultInterrupt;
   }
-}
-
-static void make_plan(partition *p, plan *it, MlirOperation op) {
-  memset(it, 0, sizeof *it);
-  it->op = op;
-  it->is_divided = nabla_op_factors(op, &it->factors);
-  if (!it->is_divided) return;
-  const uint32_t forced = force(p, it);
-  choose(p, it, forced);
-  resolve(it, forced);
-  limit(p, it);
-}
-
-static bool make_plans(partition *p) {
-  MlirOperation op = mlirBlockGetFirstOperation(p->body);
-  size_t count = 0;
-  for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-    count++;
-  p->plans = calloc(count + 1, sizeof *p->plans);
-  if (!p->plans) return false;
-  op = mlirBlockGetFirstOperation(p->body);
-  for (; p->count < count; op = mlirOperationGetNextInBlock(op))
-    make_plan(p, &p->plans[p->count++], op);
-  return !p->map.failed;
+  if (p->count == p->capacity) {
+    const size_t capacity = p->capacity ? 2 * p->capacity : 64;
+    nabla_shard_plan *more = realloc(p->plans, capacity * sizeof *more);
+    if (!more) {
+      p->failed = true;
+      return MlirWalkResultInterrupt;
+    }
+    p->plans = more;
+    p->capacity = capacity;
+  }
+  nabla_shard_plan_make(p->shard, &p->map, op, &p->plans[p->count++]);
+  return MlirWalkResultAdvance;
 }
 
 /* ---- operands ---- */
@@ -273,7 +217,9 @@ static bool bring_whole(partition *p, MlirOperation op) {
   return !in.failed;
 }
 
-static bool bring_divided(partition *p, const plan *it) {
+/* Operands as pieces; what else changes in the operation. */
+static bool bring_divided(partition *p, const nabla_shard_plan *it,
+                          nabla_shard_piece *piece) {
   for (uint32_t a = 0; a < it->factors.array_count; a++) {
     const nabla_factor_array *array = &it->factors.arrays[a];
     if (array->is_result) continue;
@@ -283,8 +229,7 @@ static bool bring_divided(partition *p, const plan *it) {
     to.type = layout_of(p, value).type;
     if (!bring(p, it->op, array->index, &to)) return false;
   }
-  nabla_factors_adjust(it->op, p->shard, &it->factors, it->lists);
-  return true;
+  return nabla_piece_adjust(piece);
 }
 
 /* ---- results ---- */
@@ -292,16 +237,13 @@ static bool bring_divided(partition *p, const plan *it) {
 typedef struct result {
   MlirValue value, now;  /* as the operation gives it; as it is brought on */
   nabla_division layout; /* of `now` */
-  MlirOperation next, first;
+  MlirOperation next;
 } result;
 
-static void note_first(result *r) {
-  if (mlirOperationIsNull(r->first)) r->first = nabla_defining_op(r->now);
-}
-
-/* Whether the join may leave each device its own piece, as `to` wants it along
- * a dimension. */
-static intptr_t scatters(const result *r, const nabla_division *to,
+/* The dimension along which the join may leave each device its own piece, as
+ * `to` wants it; -1. */
+static intptr_t scatters(const partition *p, const result *r,
+                         const nabla_division *to,
                          const nabla_atom_list *atoms) {
   for (intptr_t d = 0; d < to->rank; d++) {
     const nabla_atom_list *now = &r->layout.dims[d], *then = &to->dims[d];
@@ -309,39 +251,87 @@ static intptr_t scatters(const result *r, const nabla_division *to,
         memcmp(now->at, then->at, now->count) ||
         memcmp(then->at + now->count, atoms->at, atoms->count))
       continue;
+    const int64_t size = nabla_array_dim(to->type, d);
+    if (now->count && nabla_layout_padded(p->shard, size, now) !=
+                          nabla_layout_padded(p->shard, size, then))
+      continue;
     return d;
   }
   return -1;
 }
 
 /* Joins what devices have summed of factors that are reduced. */
-static bool join(partition *p, const plan *it, result *r,
+static bool join(partition *p, const nabla_shard_plan *it, result *r,
                  const nabla_division *to) {
   char message[NABLA_MESSAGE_SIZE];
   for (uint32_t i = 0; i < it->factors.count; i++) {
     const nabla_factor *factor = &it->factors.all[i];
     const nabla_atom_list *atoms = &it->lists[i];
-    if (factor->kind != NABLA_FACTOR_REDUCE || !atoms->count) continue;
-    const intptr_t dim = scatters(r, to, atoms);
+    if (factor->kind != NABLA_FACTOR_REDUCE || !atoms->count ||
+        factor->join == NABLA_JOIN_OWN)
+      continue;
+    MlirType element = nabla_array_element(r->layout.type);
+    const bool is_bool =
+        mlirTypeIsAInteger(element) && mlirIntegerTypeGetWidth(element) == 1;
+    const int kind = is_bool && !factor->join ? 5 : factor->join; /* any */
+    const intptr_t dim = scatters(p, r, to, atoms);
     nabla_division after = r->layout;
     MlirType type;
     if (dim >= 0) after.dims[dim] = to->dims[dim];
     if (dim >= 0 && nabla_layout_local(p->shard, &after, &type, message)) {
-      r->now = nabla_reshard_scatter(p->shard, r->next, r->now, factor->join,
-                                     dim, atoms, type);
+      const int64_t n = nabla_atoms_product(&p->shard->atoms, atoms);
+      r->now = nabla_reshard_resize(r->next, r->now, dim,
+                                    n * nabla_array_dim(type, dim));
+      r->now = nabla_reshard_scatter(p->shard, r->next, r->now, kind, dim,
+                                     atoms, type);
       r->layout = after;
     } else {
-      r->now =
-          nabla_reshard_join(p->shard, r->next, r->now, factor->join, atoms);
+      r->now = nabla_reshard_join(p->shard, r->next, r->now, kind, atoms);
     }
     if (mlirValueIsNull(r->now)) return false;
-    note_first(r);
   }
   return true;
 }
 
+/* Replaces uses of a result, but for those of operations that were made of it,
+ * which follow its own. */
+static bool replace_uses(const nabla_shard_plan *it, const result *r) {
+  enum { MOST = 256 };
+  MlirOperation made[MOST];
+  intptr_t count = 0;
+  if (mlirValueEqual(r->value, r->now)) return true;
+  for (MlirOperation op = mlirOperationGetNextInBlock(it->op);
+       !mlirOperationEqual(op, r->next) && count < MOST;
+       op = mlirOperationGetNextInBlock(op))
+    made[count++] = op;
+  mlirValueReplaceAllUsesExcept(r->value, r->now, count, made);
+  return count < MOST;
+}
+
+/* How an operation gives a result. */
+static nabla_division natural_layout(partition *p, const nabla_shard_plan *it,
+                                     intptr_t index, const nabla_division *to) {
+  nabla_division layout = nabla_layout_whole(to->type);
+  MlirOperation called = nabla_called(it->op);
+  for (uint32_t a = 0; it->is_divided && a < it->factors.array_count; a++)
+    if (it->factors.arrays[a].is_result && it->factors.arrays[a].index == index)
+      layout = nabla_factors_join(p->shard, &it->factors,
+                                  &it->factors.arrays[a], it->lists);
+  if (!mlirOperationIsNull(called))
+    layout =
+        nabla_layout_of_port(p->shard, called, NABLA_RESULTS, index, to->type);
+  if (nabla_ties_has(it->op)) layout = *to;
+  if (nabla_is(it->op, "nabla.scan") &&
+      index >= nabla_scan_read(it->op).carries && layout.rank)
+    layout.dims[0].count = 0;
+  layout.type = to->type;
+  return layout;
+}
+
 /* Makes a result local, and brings it to the layout that its users expect. */
-static bool finish_result(partition *p, const plan *it, intptr_t index) {
+static bool finish_result(partition *p, const nabla_shard_plan *it,
+                          const nabla_shard_piece *piece, intptr_t index,
+                          MlirOperation next) {
   char message[NABLA_MESSAGE_SIZE];
   MlirType local;
   MlirValue value = mlirOperationGetResult(it->op, index);
@@ -349,26 +339,23 @@ static bool finish_result(partition *p, const plan *it, intptr_t index) {
   if (!nabla_layout_takes(to.type)) return true;
   result r = {.value = value,
               .now = value,
-              .layout = nabla_layout_whole(to.type),
-              .next = mlirOperationGetNextInBlock(it->op)};
-  for (uint32_t a = 0; it->is_divided && a < it->factors.array_count; a++)
-    if (it->factors.arrays[a].is_result && it->factors.arrays[a].index == index)
-      r.layout = nabla_factors_join(p->shard, &it->factors,
-                                    &it->factors.arrays[a], it->lists);
-  r.layout.type = to.type;
+              .layout = natural_layout(p, it, index, &to),
+              .next = next};
   if (!nabla_layout_local(p->shard, &r.layout, &local, message)) {
     nabla_error_at(it->op, "%s", message);
     return false;
   }
   const nabla_division natural = r.layout;
   mlirValueSetType(value, local);
-  if (it->is_divided && !join(p, it, &r, &to)) return false;
+  if (it->is_divided) {
+    r.now = nabla_piece_finish(piece, next, index, value);
+    if (mlirValueIsNull(r.now) || !join(p, it, &r, &to)) return false;
+  }
   MlirOperation first;
-  r.now = nabla_reshard(p->shard, r.next, r.now, &r.layout, &to, &first);
+  r.now = nabla_reshard(p->shard, next, r.now, &r.layout, &to, &first);
   if (mlirValueIsNull(r.now)) return false;
-  if (mlirOperationIsNull(r.first)) r.first = first;
-  if (mlirOperationIsNull(r.first)) return true;
-  mlirValueReplaceAllUsesExcept(value, r.now, 1, &r.first);
+  if (mlirValueEqual(r.now, value)) return true;
+  if (!replace_uses(it, &r)) return false;
   nabla_division *entry = nabla_layout_at(&p->map, r.now);
   if (entry) *entry = to;
   entry = nabla_layout_at(&p->map, value);
@@ -376,31 +363,194 @@ static bool finish_result(partition *p, const plan *it, intptr_t index) {
   return !p->map.failed;
 }
 
+/* ---- regions, calls ---- */
+
+/* The layout of operand `index` of the end of a region. */
+static nabla_division ended_layout(partition *p, MlirOperation end,
+                                   intptr_t index, MlirType type) {
+  MlirOperation op = mlirOperationGetParentOperation(end);
+  const intptr_t at = index - nabla_is(end, "nabla.condition");
+  nabla_division layout = nabla_layout_whole(type);
+  if (at < 0) return layout;
+  const nabla_division leader = layout_of(p, mlirOperationGetResult(op, at));
+  if (!nabla_is(op, "nabla.scan") || at < nabla_scan_read(op).carries) {
+    memcpy(layout.dims, leader.dims, sizeof layout.dims);
+    return layout;
+  }
+  const nabla_tie tie = {mlirOperationGetResult(op, at),
+                         mlirOperationGetOperand(end, index), -1};
+  const nabla_division follows = nabla_tie_follow(tie, &leader);
+  memcpy(layout.dims, follows.dims, sizeof layout.dims);
+  return layout;
+}
+
+static bool bring_ended(partition *p, MlirOperation end) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++) {
+    MlirValue value = mlirOperationGetOperand(end, i);
+    const nabla_division from = layout_of(p, value);
+    if (!nabla_layout_takes(from.type)) continue;
+    const nabla_division to = ended_layout(p, end, i, from.type);
+    if (!bring(p, end, i, &to)) return false;
+  }
+  return true;
+}
+
+/* The layout of operand `index` of a cond, while or scan, or of a call. */
+static nabla_division operand_layout(partition *p, MlirOperation op,
+                                     intptr_t index, MlirType type) {
+  nabla_division layout = nabla_layout_whole(type);
+  MlirOperation called = nabla_called(op);
+  if (!mlirOperationIsNull(called))
+    return nabla_layout_of_port(p->shard, called, NABLA_ARGUMENTS, index, type);
+  if (nabla_is(op, "nabla.cond")) return layout;
+  if (nabla_is(op, "nabla.barrier") &&
+      index >= mlirOperationGetNumResults(op)) /* what is waited for */
+    return layout_of(p, mlirOperationGetOperand(op, index));
+  const nabla_scan_parts scan =
+      nabla_is(op, "nabla.scan")
+          ? nabla_scan_read(op)
+          : (nabla_scan_parts){.carries = mlirOperationGetNumResults(op)};
+  if (index < scan.carries) {
+    const nabla_division leader =
+        layout_of(p, mlirOperationGetResult(op, index));
+    memcpy(layout.dims, leader.dims, sizeof layout.dims);
+  } else if (index < scan.carries + scan.inputs) {
+    MlirValue slice = mlirBlockGetArgument(nabla_region_block(op, 0), index);
+    const nabla_division leader = layout_of(p, slice);
+    const nabla_tie tie = {slice, mlirOperationGetOperand(op, index), 1};
+    const nabla_division follows = nabla_tie_follow(tie, &leader);
+    memcpy(layout.dims, follows.dims, sizeof layout.dims);
+  }
+  return layout;
+}
+
+static bool bring_operands(partition *p, MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    const nabla_division from = layout_of(p, mlirOperationGetOperand(op, i));
+    if (!nabla_layout_takes(from.type)) continue;
+    const nabla_division to = operand_layout(p, op, i, from.type);
+    if (!bring(p, op, i, &to)) return false;
+  }
+  return true;
+}
+
+static void set_block(partition *p, MlirBlock block) {
+  char message[NABLA_MESSAGE_SIZE];
+  MlirType local;
+  for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++) {
+    MlirValue argument = mlirBlockGetArgument(block, i);
+    const nabla_division layout = layout_of(p, argument);
+    if (nabla_layout_takes(layout.type) &&
+        nabla_layout_local(p->shard, &layout, &local, message))
+      mlirValueSetType(argument, local);
+  }
+}
+
+/* Whether a value is a constant index. */
+static bool is_index(MlirValue value, int64_t *out) {
+  MlirOperation op = nabla_defining_op(value);
+  if (mlirOperationIsNull(op) || !nabla_is(op, "arith.constant")) return false;
+  MlirAttribute number = get(op, "value");
+  if (!mlirAttributeIsAInteger(number)) return false;
+  *out = mlirIntegerAttrGetValueInt(number);
+  return true;
+}
+
+/* A size of a value that is divided: of the whole. */
+static bool bring_dim(partition *p, MlirOperation op) {
+  int64_t dim;
+  MlirValue value = mlirOperationGetOperand(op, 0);
+  const nabla_division layout = layout_of(p, value);
+  const nabla_builder b = {mlirOperationGetNextInBlock(op)};
+  if (!is_index(mlirOperationGetOperand(op, 1), &dim) ||
+      !nabla_layout_takes(layout.type) || dim < 0 || dim >= layout.rank) {
+    const nabla_division whole = nabla_layout_whole(layout.type);
+    return bring(p, op, 0, &whole);
+  }
+  const int64_t n = nabla_atoms_product(&p->shard->atoms, &layout.dims[dim]);
+  if (n == 1) return true;
+  MlirValue size = mlirOperationGetResult(op, 0), whole;
+  const int64_t known = nabla_array_dim(layout.type, dim);
+  result r = {.value = size, .next = b.before};
+  const nabla_shard_plan it = {.op = op};
+  whole = nabla_is_dynamic(known)
+              ? nabla_build_arith(&b, "muli", size, nabla_build_index(&b, n))
+              : nabla_build_index(&b, known);
+  r.now = whole;
+  return !mlirValueIsNull(whole) && replace_uses(&it, &r);
+}
+
 /* ---- functions ---- */
 
-/* States keep the layout of their argument, other results are whole. */
+/* The layout of a result of the function: states keep that of their argument,
+ * others are whole, but for what was asked. */
+static nabla_division returned_layout(partition *p, intptr_t index,
+                                      MlirType type) {
+  MlirStringRef name = nabla_state_name(p->function, NABLA_RESULTS, index);
+  const intptr_t argument =
+      name.data ? nabla_state_argument(p->function, name) : -1;
+  if (argument >= 0)
+    return layout_of(p, mlirBlockGetArgument(p->body, argument));
+  return nabla_layout_of_port(p->shard, p->function, NABLA_RESULTS, index,
+                              type);
+}
+
 static bool finish_return(partition *p, MlirOperation end) {
   for (intptr_t r = 0; r < mlirOperationGetNumOperands(end); r++) {
-    MlirStringRef name = nabla_state_name(p->function, NABLA_RESULTS, r);
-    const intptr_t argument =
-        name.data ? nabla_state_argument(p->function, name) : -1;
     const nabla_division from = layout_of(p, mlirOperationGetOperand(end, r));
-    const nabla_division to =
-        argument < 0 ? nabla_layout_whole(from.type)
-                     : layout_of(p, mlirBlockGetArgument(p->body, argument));
+    const nabla_division to = returned_layout(p, r, from.type);
     if (!bring(p, end, r, &to)) return false;
   }
   return true;
 }
 
-static bool apply(partition *p, const plan *it) {
-  MlirOperation op = it->op;
-  mlirOperationRemoveAttributeByName(op, nabla_ref(NABLA_SHARDINGS));
-  if (nabla_is(op, "func.return")) return finish_return(p, op);
-  if (!(it->is_divided ? bring_divided(p, it) : bring_whole(p, op)))
+/* A custom call without factors is done whole by every device. */
+static bool count_call(partition *p, const nabla_shard_plan *it) {
+  if (!nabla_is(it->op, "nabla.custom_call") || it->is_divided) return true;
+  if (p->all->policy == POLICY_ERROR) {
+    nabla_error_at(it->op,
+                   "would be done whole by every device: give it the "
+                   "attribute " NABLA_FACTORS ", such as \"..., m -> ..., m\"");
     return false;
+  }
+  if (!p->all->whole_calls++) p->all->first_whole = it->op;
+  return true;
+}
+
+static bool is_late(MlirOperation op) {
+  const nabla_op_row *row = nabla_op_find(op);
+  return row && row->shard == NABLA_SHARD_late;
+}
+
+/* Brings the operands of an operation where they are expected. */
+static bool bring_all(partition *p, const nabla_shard_plan *it,
+                      nabla_shard_piece *piece) {
+  MlirOperation op = it->op;
+  if (it->is_divided) return bring_divided(p, it, piece);
+  if (nabla_is(op, "tensor.dim")) return bring_dim(p, op);
+  if (nabla_ties_ends(op)) return bring_ended(p, op);
+  if (!mlirOperationIsNull(nabla_called(op))) return bring_operands(p, op);
+  if (!nabla_ties_has(op)) return bring_whole(p, op);
+  if (!bring_operands(p, op)) return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++)
+    set_block(p, nabla_region_block(op, i));
+  return true;
+}
+
+static bool apply(partition *p, const nabla_shard_plan *it) {
+  MlirOperation op = it->op;
+  nabla_shard_piece piece = {
+      .grid = p->shard, .op = op, .factors = &it->factors, .lists = it->lists};
+  mlirOperationRemoveAttributeByName(op, nabla_ref(NABLA_SHARDINGS));
+  if (is_late(op)) {
+    nabla_error_at(op, "is made by nabla-dispatch, after programs are divided");
+    return false;
+  }
+  if (nabla_is(op, "func.return")) return finish_return(p, op);
+  MlirOperation next = mlirOperationGetNextInBlock(op);
+  if (!count_call(p, it) || !bring_all(p, it, &piece)) return false;
   for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
-    if (!finish_result(p, it, r)) return false;
+    if (!finish_result(p, it, &piece, r, next)) return false;
   return true;
 }
 
@@ -431,22 +581,13 @@ static void set_function_type(partition *p) {
   free(types);
 }
 
-static void set_arguments(partition *p) {
-  char message[NABLA_MESSAGE_SIZE];
-  MlirType local;
-  for (intptr_t i = 0; i < mlirBlockGetNumArguments(p->body); i++) {
-    MlirValue argument = mlirBlockGetArgument(p->body, i);
-    const nabla_division layout = layout_of(p, argument);
-    if (nabla_layout_takes(layout.type) &&
-        nabla_layout_local(p->shard, &layout, &local, message))
-      mlirValueSetType(argument, local);
-  }
-}
-
+/* Results of functions that callers outside see are gathered. */
 static bool refuse_results(MlirOperation function) {
   MlirType type = mlirTypeAttrGetValue(get(function, "function_type"));
   for (intptr_t r = 0; r < mlirFunctionTypeGetNumResults(type); r++) {
-    if (mlirAttributeIsNull(
+    if (nabla_is_private(function) ||
+        nabla_state_name(function, NABLA_RESULTS, r).data ||
+        mlirAttributeIsNull(
             nabla_state_attribute(function, NABLA_RESULTS, r, NABLA_SHARDING)))
       continue;
     nabla_error_at(function,
@@ -459,70 +600,93 @@ static bool refuse_results(MlirOperation function) {
 }
 
 static bool divide(partition *p) {
-  if (!read_layouts(p) || !make_plans(p)) return false;
-  set_arguments(p);
+  if (!read_arguments(p)) return false;
+  mlirOperationWalk(p->function, read_op, p, MlirWalkPreOrder);
+  if (p->map.failed) return false;
+  mlirOperationWalk(p->function, make_plan, p, MlirWalkPreOrder);
+  if (p->failed || p->refused) return false;
+  set_block(p, p->body);
   for (size_t i = 0; i < p->count; i++)
     if (!apply(p, &p->plans[i])) return false;
   erase_constraints(p);
   set_function_type(p);
-  nabla_state_strip(p->function, NABLA_ARGUMENTS, NABLA_SHARDING);
-  mlirOperationSetAttributeByName(
-      p->function, nabla_ref(NABLA_PARTITIONED),
-      mlirFlatSymbolRefAttrGet(nabla_op_context(p->function),
-                               nabla_ref(p->shard->mesh.name)));
   return true;
 }
 
 static bool is_function(MlirOperation op) {
   return nabla_is(op, "func.func") &&
          mlirAttributeIsNull(get(op, NABLA_PARTITIONED)) &&
-         !mlirBlockIsNull(
-             mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)));
-}
-
-/* Calls pass whole values. */
-static bool check_called(MlirOperation function) {
-  MlirAttribute seen = get(function, "sym_visibility");
-  MlirType type = mlirTypeAttrGetValue(get(function, "function_type"));
-  if (mlirAttributeIsNull(seen)) return true;
-  for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++) {
-    if (mlirAttributeIsNull(nabla_state_attribute(function, NABLA_ARGUMENTS, i,
-                                                  NABLA_SHARDING)))
-      continue;
-    nabla_error_at(function,
-                   "is private and has a sharding: functions that are called "
-                   "take whole values");
-    return false;
-  }
-  return true;
+         !mlirBlockIsNull(nabla_function_body(op));
 }
 
 static bool run_function(MlirOperation function, void *self) {
-  partition p = {
-      .shard = self,
-      .function = function,
-      .body = mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0))};
+  partitioning *all = self;
+  partition p = {.all = all,
+                 .shard = all->grid,
+                 .function = function,
+                 .body = nabla_function_body(function)};
   MlirBlock second = mlirBlockGetNextInRegion(p.body);
   if (!mlirBlockIsNull(second)) {
     nabla_error_at(function, "has several blocks: it cannot be divided");
     return false;
   }
-  const bool good =
-      refuse_results(function) && check_called(function) && divide(&p);
-  if (p.map.failed) nabla_error_at(function, "is too large to divide");
+  const bool good = refuse_results(function) && divide(&p);
+  if (p.map.failed || p.failed)
+    nabla_error_at(function, "is too large to divide");
   nabla_layout_map_deinit(&p.map);
   free(p.plans);
   return good;
 }
 
+/* Calls have read shardings of functions until here. */
+static bool mark(MlirOperation function, void *self) {
+  const partitioning *all = self;
+  nabla_state_strip(function, NABLA_ARGUMENTS, NABLA_SHARDING);
+  nabla_state_strip(function, NABLA_RESULTS, NABLA_SHARDING);
+  mlirOperationSetAttributeByName(
+      function, nabla_ref(NABLA_PARTITIONED),
+      mlirFlatSymbolRefAttrGet(nabla_op_context(function),
+                               nabla_ref(all->grid->mesh.name)));
+  return true;
+}
+
+static void warn(const partitioning *all) {
+  char text[160];
+  if (!all->whole_calls || all->policy == POLICY_OFF) return;
+  snprintf(text, sizeof text,
+           "%zu custom call%s done whole by every device: nabla.factors says "
+           "how a call is divided",
+           all->whole_calls, all->whole_calls == 1 ? " is" : "s are");
+  nablaEmitWarning(mlirOperationGetLocation(all->first_whole), text);
+}
+
+static bool has_factors(MlirOperation op) {
+  return nabla_is(op, "nabla.custom_call") &&
+         !mlirAttributeIsNull(get(op, NABLA_FACTORS));
+}
+
+static bool drop_factors(MlirOperation op, void *self) {
+  (void)self;
+  mlirOperationRemoveAttributeByName(op, nabla_ref(NABLA_FACTORS));
+  return true;
+}
+
 MlirLogicalResult nabla_run_partition(MlirOperation op,
                                       const nablaPassValue *values,
                                       void *prepared) {
-  (void)values, (void)prepared;
+  static const char *const policies[] = {"off", "warn", "error"};
+  (void)prepared;
   nabla_grid shard;
   size_t meshes = 0;
+  partitioning all = {.grid = &shard, .policy = POLICY_WARN};
+  for (int i = 0; i < 3; i++)
+    if (!strcmp(values[0].string, policies[i])) all.policy = (policy)i;
   if (!nabla_shard_begin(op, &shard, &meshes))
     return mlirLogicalResultFailure();
-  if (!meshes) return mlirLogicalResultSuccess();
-  return nabla_ops_each(op, is_function, run_function, &shard);
+  if (!meshes) return nabla_ops_each(op, has_factors, drop_factors, NULL);
+  if (mlirLogicalResultIsFailure(
+          nabla_ops_each(op, is_function, run_function, &all)))
+    return mlirLogicalResultFailure();
+  warn(&all);
+  return nabla_ops_each(op, is_function, mark, &all);
 }

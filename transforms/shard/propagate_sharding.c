@@ -2,6 +2,7 @@
  * by the factors of operations, forward and backward, until nothing changes.
  * Rounds of user priorities; in each, first the operations that pass all of
  * their factors through, then all. */
+#include <inttypes.h>
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdio.h>
@@ -9,17 +10,18 @@
 #include <string.h>
 
 #include "dialect/bridge.h"
+#include "dialect/control.h"
 #include "dialect/verify/checks.h"
 #include "transforms/passes.h"
 #include "transforms/shard/factors.h"
+#include "transforms/shard/ties.h"
 #include "transforms/state/state.h"
 
 #define CATEGORY "nabla-propagate-sharding"
 
 typedef struct propagation {
   nabla_grid shard;
-  MlirOperation function;
-  MlirBlock body;
+  nabla_op_list functions; /* with bodies, but for those of one device */
   nabla_layout_map map;
   int round, last_round; /* user priorities */
 } propagation;
@@ -37,17 +39,47 @@ static void remark(MlirLocation location, const char *format, const char *first,
   nablaOptimizationRemark(location, true, "NotDivided", CATEGORY, text);
 }
 
+/* The next larger numbers of elements along `dim` that all atoms divide. */
+static void add_legal(propagation *p, const nabla_division *asked, intptr_t dim,
+                      char message[NABLA_MESSAGE_SIZE]) {
+  char why[NABLA_MESSAGE_SIZE];
+  MlirType local;
+  const int64_t n = nabla_atoms_product(&p->shard.atoms, &asked->dims[dim]);
+  const nablaImplicit parts = nablaImplicitTypeParts(asked->type);
+  int64_t shape[NABLA_MAX_RANK], size = parts.shape[dim];
+  memcpy(shape, parts.shape, (size_t)parts.rank * sizeof *shape);
+  for (size = (size + n) / n * n; size < 16 * parts.shape[dim] + 4096 * n;
+       size += n) {
+    nabla_division other = *asked;
+    shape[dim] = size;
+    const nablaImplicitType grown = {
+        parts.rank, 0, shape, NULL, parts.elementType, parts.encoding};
+    if (!nablaHookImplicitVerify(&grown, why)) continue;
+    other.type = nablaImplicitTypeGet(mlirTypeGetContext(asked->type), &grown);
+    if (!nabla_layout_local(&p->shard, &other, &local, why)) continue;
+    const size_t length = strlen(message);
+    snprintf(message + length, NABLA_MESSAGE_SIZE - length,
+             "; the next size that is: %" PRId64, size);
+    return;
+  }
+}
+
 /* Takes atoms from the end of dimension `dim` until the array can be divided;
  * whether none had to be taken. */
 static bool fit(propagation *p, nabla_division *layout, intptr_t dim,
                 char message[NABLA_MESSAGE_SIZE]) {
   MlirType local;
+  const nabla_division asked = *layout;
+  char why[NABLA_MESSAGE_SIZE];
   bool all = true;
   while (layout->dims[dim].count &&
-         !nabla_layout_local(&p->shard, layout, &local, message)) {
+         !nabla_layout_local(&p->shard, layout, &local, why)) {
+    if (all) snprintf(message, NABLA_MESSAGE_SIZE, "%s", why);
     layout->dims[dim].count--;
     all = false;
   }
+  if (!all && nablaTypeIsAImplicit(asked.type))
+    add_legal(p, &asked, dim, message);
   return all;
 }
 
@@ -95,41 +127,84 @@ static bool ask(propagation *p, MlirLocation location, MlirValue value,
   return false;
 }
 
-static bool ask_arguments(propagation *p) {
-  for (intptr_t i = 0; i < mlirBlockGetNumArguments(p->body); i++) {
+static bool ask_ports(propagation *p, MlirOperation function, const char *list,
+                      MlirBlock body) {
+  const bool takes = !strcmp(list, NABLA_ARGUMENTS);
+  MlirOperation end = mlirBlockGetTerminator(body);
+  const intptr_t count =
+      takes ? mlirBlockGetNumArguments(body) : mlirOperationGetNumOperands(end);
+  for (intptr_t i = 0; i < count; i++) {
     MlirAttribute attribute =
-        nabla_state_attribute(p->function, NABLA_ARGUMENTS, i, NABLA_SHARDING);
+        nabla_state_attribute(function, list, i, NABLA_SHARDING);
     if (mlirAttributeIsNull(attribute)) continue;
     if (!nabla_sharding_is(attribute)) {
-      nabla_error_at(p->function, "argument %td: nabla.sharding is no sharding",
-                     i);
+      nabla_error_at(function, "%s %td: nabla.sharding is no sharding",
+                     takes ? "argument" : "result", i);
       return false;
     }
-    if (!ask(p, mlirOperationGetLocation(p->function),
-             mlirBlockGetArgument(p->body, i), attribute, false))
+    if (!ask(p, mlirOperationGetLocation(function),
+             takes ? mlirBlockGetArgument(body, i)
+                   : mlirOperationGetOperand(end, i),
+             attribute, false))
       return false;
   }
   return true;
 }
 
-static bool ask_ops(propagation *p) {
-  MlirOperation op = mlirBlockGetFirstOperation(p->body);
-  for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    if (nabla_is(op, "nabla.sharding_constraint") &&
-        !ask(p, mlirOperationGetLocation(op), mlirOperationGetResult(op, 0),
-             get(op, "sharding"), true))
+static bool ask_op(propagation *p, MlirOperation op) {
+  if (nabla_is(op, "nabla.sharding_constraint") &&
+      !ask(p, mlirOperationGetLocation(op), mlirOperationGetResult(op, 0),
+           get(op, "sharding"), true))
+    return false;
+  MlirAttribute list = get(op, NABLA_SHARDINGS);
+  if (mlirAttributeIsNull(list) || !mlirAttributeIsAArray(list)) return true;
+  for (intptr_t r = 0; r < mlirArrayAttrGetNumElements(list) &&
+                       r < mlirOperationGetNumResults(op);
+       r++)
+    if (nabla_sharding_is(mlirArrayAttrGetElement(list, r)) &&
+        !ask(p, mlirOperationGetLocation(op), mlirOperationGetResult(op, r),
+             mlirArrayAttrGetElement(list, r), false))
       return false;
-    MlirAttribute list = get(op, NABLA_SHARDINGS);
-    if (mlirAttributeIsNull(list) || !mlirAttributeIsAArray(list)) continue;
-    for (intptr_t r = 0; r < mlirArrayAttrGetNumElements(list) &&
-                         r < mlirOperationGetNumResults(op);
-         r++)
-      if (nabla_sharding_is(mlirArrayAttrGetElement(list, r)) &&
-          !ask(p, mlirOperationGetLocation(op), mlirOperationGetResult(op, r),
-               mlirArrayAttrGetElement(list, r), false))
-        return false;
-  }
   return true;
+}
+
+/* Operations of a function, also in regions, until `visit` returns false. */
+typedef struct walk {
+  propagation *p;
+  bool (*visit)(propagation *p, MlirOperation op, bool all);
+  bool all, changed;
+} walk;
+
+static MlirWalkResult walk_op(MlirOperation op, void *self) {
+  walk *w = self;
+  w->changed = w->visit(w->p, op, w->all) || w->changed;
+  return MlirWalkResultAdvance;
+}
+
+static bool walk_all(propagation *p, bool all,
+                     bool (*visit)(propagation *p, MlirOperation op,
+                                   bool all)) {
+  walk w = {p, visit, all, false};
+  for (size_t i = 0; i < p->functions.count; i++)
+    mlirOperationWalk(p->functions.ops[i], walk_op, &w, MlirWalkPreOrder);
+  return w.changed;
+}
+
+/* Whether an operation asks for what cannot be done. */
+static bool fails(propagation *p, MlirOperation op, bool all) {
+  (void)all;
+  return !ask_op(p, op);
+}
+
+static bool ask_all(propagation *p) {
+  for (size_t i = 0; i < p->functions.count; i++) {
+    MlirOperation function = p->functions.ops[i];
+    MlirBlock body = nabla_function_body(function);
+    if (!ask_ports(p, function, NABLA_ARGUMENTS, body) ||
+        !ask_ports(p, function, NABLA_RESULTS, body))
+      return false;
+  }
+  return !walk_all(p, false, fails);
 }
 
 /* ---- steps ---- */
@@ -153,21 +228,20 @@ static bool offer(propagation *p, MlirValue value, const nabla_division *more) {
   bool changed = false;
   if (!layout || !may_change(value)) return false;
   for (intptr_t d = 0; d < layout->rank; d++) {
-    const nabla_atom_list *wanted = &more->dims[d];
-    if (layout->closed >> d & 1 || wanted->count <= layout->dims[d].count ||
-        !is_prefix(&layout->dims[d], wanted))
+    nabla_atom_list wanted = more->dims[d];
+    if (layout->closed >> d & 1 || !is_prefix(&layout->dims[d], &wanted))
       continue;
     nabla_division with = *layout;
     with.dims[d].count = 0;
     const uint64_t used = nabla_layout_used(&with);
-    with.dims[d] = *wanted;
-    bool free = true;
-    for (uint32_t i = 0; i < wanted->count; i++)
-      free = free && !(used >> wanted->at[i] & 1);
-    if (!free || !nabla_layout_local(&p->shard, &with, &local, message))
-      continue;
-    layout->dims[d] = *wanted;
-    changed = true;
+    for (uint32_t i = 0; i < wanted.count; i++)
+      if (used >> wanted.at[i] & 1) wanted.count = i;
+    for (with.dims[d] = wanted; with.dims[d].count > layout->dims[d].count;
+         with.dims[d].count--) {
+      if (!nabla_layout_local(&p->shard, &with, &local, message)) continue;
+      layout->dims[d] = with.dims[d];
+      changed = true;
+    }
   }
   return changed;
 }
@@ -202,10 +276,12 @@ static bool step(propagation *p, MlirOperation op, bool all) {
         !nabla_factors_split(&p->shard, &f, &f.arrays[a], layout, lists))
       continue;
     for (uint32_t i = 0; i < f.count; i++)
-      if (f.all[i].kind != NABLA_FACTOR_WHOLE && lists[i].count > best[i].count)
+      if (nabla_factor_divides(&f.all[i]) && lists[i].count > best[i].count)
         best[i] = lists[i];
   }
   resolve(&f, best);
+  for (uint32_t i = 0; i < f.count; i++)
+    while (!nabla_factor_takes(&p->shard, &f, i, &best[i])) best[i].count--;
   bool changed = false;
   for (uint32_t a = 0; a < f.array_count; a++) {
     const nabla_division more =
@@ -215,103 +291,162 @@ static bool step(propagation *p, MlirOperation op, bool all) {
   return changed;
 }
 
-/* A state and the value that replaces it have one layout. */
-static bool tie_states(propagation *p, MlirOperation end) {
-  bool changed = false;
-  for (intptr_t r = 0; r < mlirOperationGetNumOperands(end); r++) {
-    MlirStringRef name = nabla_state_name(p->function, NABLA_RESULTS, r);
-    const intptr_t i = name.data ? nabla_state_argument(p->function, name) : -1;
-    if (i < 0) continue;
-    MlirValue argument = mlirBlockGetArgument(p->body, i);
-    MlirValue value = mlirOperationGetOperand(end, r);
-    const nabla_division *one = nabla_layout_at(&p->map, argument);
-    const nabla_division from =
-        one ? *one : nabla_layout_whole((MlirType){NULL});
-    changed = offer(p, value, &from) || changed;
-    const nabla_division *other = nabla_layout_at(&p->map, value);
-    const nabla_division back =
-        other ? *other : nabla_layout_whole((MlirType){NULL});
-    changed = offer(p, argument, &back) || changed;
-  }
-  return changed;
+/* ---- ties ---- */
+
+static nabla_division layout_of(propagation *p, MlirValue value) {
+  const nabla_division *layout = nabla_layout_at(&p->map, value);
+  return layout ? *layout : nabla_layout_whole(mlirValueGetType(value));
 }
 
-static bool sweep(propagation *p, bool all) {
-  bool changed = false;
-  MlirOperation op = mlirBlockGetFirstOperation(p->body);
-  for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-    changed = step(p, op, all) || changed;
-  return tie_states(p, mlirBlockGetTerminator(p->body)) || changed;
+typedef struct tying {
+  propagation *p;
+  bool changed;
+} tying;
+
+static void tie_values(void *self, nabla_tie tie) {
+  tying *t = self;
+  const nabla_division leader = layout_of(t->p, tie.leader);
+  const nabla_division follows = nabla_tie_follow(tie, &leader);
+  t->changed = offer(t->p, tie.other, &follows) || t->changed;
+  const nabla_division other = layout_of(t->p, tie.other);
+  const nabla_division leads = nabla_tie_lead(tie, &other);
+  t->changed = offer(t->p, tie.leader, &leads) || t->changed;
+}
+
+/* A state and the value that replaces it have one layout. */
+static bool tie_states(propagation *p, MlirOperation function,
+                       MlirOperation end) {
+  tying t = {p, false};
+  for (intptr_t r = 0; r < mlirOperationGetNumOperands(end); r++) {
+    MlirStringRef name = nabla_state_name(function, NABLA_RESULTS, r);
+    const intptr_t i = name.data ? nabla_state_argument(function, name) : -1;
+    if (i >= 0)
+      tie_values(&t, (nabla_tie){
+                         mlirBlockGetArgument(nabla_function_body(function), i),
+                         mlirOperationGetOperand(end, r), 0});
+  }
+  return t.changed;
+}
+
+/* Arguments and results of a call and of the function. */
+static bool tie_call(propagation *p, MlirOperation call) {
+  tying t = {p, false};
+  MlirOperation function = nabla_called(call);
+  if (mlirOperationIsNull(function) || mlirOperationIsNull(call)) return false;
+  MlirBlock body = nabla_function_body(function);
+  if (!mlirBlockIsNull(mlirBlockGetNextInRegion(body)) ||
+      !mlirAttributeIsNull(get(function, NABLA_PARTITIONED)))
+    return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(call); i++)
+    if (nabla_layout_takes(nabla_operand_type(call, i)))
+      tie_values(&t, (nabla_tie){mlirBlockGetArgument(body, i),
+                                 mlirOperationGetOperand(call, i), 0});
+  MlirOperation end = mlirBlockGetTerminator(body);
+  for (intptr_t i = 0;
+       nabla_is_private(function) && i < mlirOperationGetNumResults(call); i++)
+    if (nabla_layout_takes(nabla_result_type(call, i)))
+      tie_values(&t, (nabla_tie){mlirOperationGetOperand(end, i),
+                                 mlirOperationGetResult(call, i), 0});
+  return t.changed;
+}
+
+static bool visit(propagation *p, MlirOperation op, bool all) {
+  tying t = {p, false};
+  if (nabla_is(op, "func.call")) return tie_call(p, op);
+  if (nabla_is(op, "func.return"))
+    return tie_states(p, mlirOperationGetParentOperation(op), op);
+  if (!nabla_ties_has(op)) return step(p, op, all);
+  nabla_ties_of(op, tie_values, &t);
+  return t.changed;
 }
 
 static bool propagate(propagation *p) {
   for (p->round = 0; p->round <= p->last_round; p->round++) {
-    if (!ask_arguments(p) || !ask_ops(p)) return false;
+    if (!ask_all(p)) return false;
     do {
-      while (sweep(p, false) && !p->map.failed) continue;
-    } while (sweep(p, true) && !p->map.failed);
+      while (walk_all(p, false, visit) && !p->map.failed) continue;
+    } while (walk_all(p, true, visit) && !p->map.failed);
   }
   return !p->map.failed;
 }
 
 /* ---- writing ---- */
 
-static void write_arguments(propagation *p) {
-  const intptr_t count = mlirBlockGetNumArguments(p->body);
+static void write_ports(propagation *p, MlirOperation function,
+                        const char *list) {
+  MlirBlock body = nabla_function_body(function);
+  MlirOperation end = mlirBlockGetTerminator(body);
+  const bool takes = !strcmp(list, NABLA_ARGUMENTS);
+  const intptr_t count =
+      takes ? mlirBlockGetNumArguments(body) : mlirOperationGetNumOperands(end);
   MlirAttribute *values = calloc((size_t)count + 1, sizeof *values);
   if (!values) return;
-  nabla_state_strip(p->function, NABLA_ARGUMENTS, NABLA_SHARDING);
   for (intptr_t i = 0; i < count; i++) {
-    const nabla_division *layout =
-        nabla_layout_at(&p->map, mlirBlockGetArgument(p->body, i));
-    if (layout && !nabla_layout_is_whole(layout))
-      values[i] = nabla_layout_attribute(&p->shard,
-                                         nabla_op_context(p->function), layout);
+    MlirValue value =
+        takes ? mlirBlockGetArgument(body, i) : mlirOperationGetOperand(end, i);
+    const nabla_division layout = layout_of(p, value);
+    const bool was = !mlirAttributeIsNull(
+        nabla_state_attribute(function, list, i, NABLA_SHARDING));
+    const bool writes = takes || was || nabla_is_private(function);
+    if (writes && nabla_layout_takes(mlirValueGetType(value)) &&
+        !nabla_layout_is_whole(&layout))
+      values[i] = nabla_layout_attribute(&p->shard, nabla_op_context(function),
+                                         &layout);
   }
-  nabla_arguments_set(p->function, NABLA_SHARDING, values);
+  nabla_state_strip(function, list, NABLA_SHARDING);
+  nabla_ports_set(function, list, NABLA_SHARDING, values);
   free(values);
 }
 
-static void write_op(propagation *p, MlirOperation op) {
-  MlirAttribute list[NABLA_MAX_RESULTS];
+/* Layouts of results, then of the slices that a scan gives to its body. */
+static bool write_op(propagation *p, MlirOperation op, bool all) {
+  MlirAttribute list[2 * NABLA_MAX_RESULTS];
   const intptr_t count = mlirOperationGetNumResults(op);
+  intptr_t written = 0;
   bool whole = true;
+  (void)all;
   mlirOperationRemoveAttributeByName(op, nabla_ref(NABLA_SHARDINGS));
-  if (count > NABLA_MAX_RESULTS) return;
-  for (intptr_t r = 0; r < count; r++) {
-    const nabla_division *layout =
-        nabla_layout_at(&p->map, mlirOperationGetResult(op, r));
-    if (!layout) return;
-    whole = whole && nabla_layout_is_whole(layout);
-    list[r] = nabla_layout_attribute(&p->shard, nabla_op_context(op), layout);
+  if (count > NABLA_MAX_RESULTS || nabla_is(op, "func.func")) return false;
+  const bool scans = nabla_is(op, "nabla.scan");
+  const nabla_scan_parts scan =
+      scans ? nabla_scan_read(op) : (nabla_scan_parts){.inputs = 0};
+  for (intptr_t r = 0; r < count + scan.inputs; r++) {
+    MlirValue value = r < count
+                          ? mlirOperationGetResult(op, r)
+                          : mlirBlockGetArgument(nabla_region_block(op, 0),
+                                                 scan.carries + r - count);
+    const nabla_division layout = layout_of(p, value);
+    whole = whole && nabla_layout_is_whole(&layout);
+    list[written++] =
+        nabla_layout_attribute(&p->shard, nabla_op_context(op), &layout);
   }
   if (!whole)
     mlirOperationSetAttributeByName(
         op, nabla_ref(NABLA_SHARDINGS),
-        mlirArrayAttrGet(nabla_op_context(op), count, list));
+        mlirArrayAttrGet(nabla_op_context(op), written, list));
+  return false;
 }
 
+/* A function that is to be divided. */
 static bool is_function(MlirOperation op) {
-  return nabla_is(op, "func.func") && !mlirBlockIsNull(mlirRegionGetFirstBlock(
-                                          mlirOperationGetRegion(op, 0)));
+  if (!nabla_is(op, "func.func")) return false;
+  MlirBlock body = nabla_function_body(op);
+  return !mlirBlockIsNull(body) &&
+         mlirBlockIsNull(mlirBlockGetNextInRegion(body)) &&
+         mlirAttributeIsNull(get(op, NABLA_PARTITIONED));
 }
 
-static bool run_function(MlirOperation function, void *self) {
-  const nabla_grid *shard = self;
-  propagation p = {
-      .shard = *shard,
-      .function = function,
-      .body = mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0))};
-  bool good = true;
-  if (mlirAttributeIsNull(get(function, NABLA_PARTITIONED))) {
-    good = propagate(&p);
-    if (good) write_arguments(&p);
-    MlirOperation op = mlirBlockGetFirstOperation(p.body);
-    for (; good && !mlirOperationIsNull(op);
-         op = mlirOperationGetNextInBlock(op))
-      write_op(&p, op);
+static bool run(MlirOperation module, const nabla_grid *shard) {
+  propagation p = {.shard = *shard,
+                   .functions = nabla_ops_collect(module, is_function)};
+  bool good = !p.functions.failed && propagate(&p);
+  for (size_t i = 0; good && i < p.functions.count; i++) {
+    write_ports(&p, p.functions.ops[i], NABLA_ARGUMENTS);
+    write_ports(&p, p.functions.ops[i], NABLA_RESULTS);
   }
-  if (p.map.failed) nabla_error_at(function, "is too large to divide");
+  if (good) (void)walk_all(&p, true, write_op);
+  if (p.map.failed) nabla_error_at(module, "is too large to divide");
+  nabla_op_list_deinit(&p.functions);
   nabla_layout_map_deinit(&p.map);
   return good;
 }
@@ -353,7 +488,9 @@ MlirLogicalResult nabla_run_propagate_sharding(MlirOperation op,
   size_t meshes = 0;
   if (!nabla_shard_begin(op, &shard, &meshes))
     return mlirLogicalResultFailure();
-  if (meshes) return nabla_ops_each(op, is_function, run_function, &shard);
+  if (meshes)
+    return run(op, &shard) ? mlirLogicalResultSuccess()
+                           : mlirLogicalResultFailure();
   if (mlirLogicalResultIsFailure(
           nabla_ops_each(op, is_constraint, drop_constraint, NULL)))
     return mlirLogicalResultFailure();

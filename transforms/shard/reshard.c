@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +30,32 @@ static MlirNamedAttribute axes_of(const nabla_grid *shard, MlirContext context,
                      mlirArrayAttrGet(context, (intptr_t)axes.count, names));
 }
 
+/* nabla.pad with zeros, or nabla.slice: dimension `dim` as `size` elements. */
+MlirValue nabla_reshard_resize(MlirOperation before, MlirValue value,
+                               intptr_t dim, int64_t size) {
+  int64_t low[NABLA_MAX_RANK] = {0}, high[NABLA_MAX_RANK] = {0};
+  const nabla_builder b = {before};
+  MlirType type = mlirValueGetType(value);
+  const int64_t now = nabla_array_dim(type, dim);
+  if (nabla_is_dynamic(now) || nabla_is_dynamic(size) || now == size)
+    return value;
+  if (now > size) return nabla_build_slice(&b, value, dim, 0, size);
+  const nabla_built_shape none = {.rank = 0};
+  MlirType element = mlirShapedTypeGetElementType(type);
+  MlirValue zero = mlirTypeIsAInteger(element)
+                       ? nabla_build_full_integer(&b, 0, &none, element)
+                       : nabla_build_full(&b, 0, &none, element);
+  MlirValue operands[] = {value, zero};
+  high[dim] = size - now;
+  const intptr_t rank = nabla_array_rank(type);
+  const MlirNamedAttribute attributes[] = {
+      nabla_build_list(&b, "low", rank, low),
+      nabla_build_list(&b, "high", rank, high)};
+  const nabla_op_spec spec = {"nabla.pad", 2, operands,  -1,
+                              NULL,        2, attributes};
+  return nabla_build_op(&b, &spec);
+}
+
 typedef struct resharding {
   const nabla_grid *shard;
   MlirOperation before, first;
@@ -36,34 +63,82 @@ typedef struct resharding {
   nabla_division at;
 } resharding;
 
+/* The piece that `type` is with its dimension `dim` of `size` elements. */
+static MlirType with_size(MlirType type, intptr_t dim, int64_t size) {
+  int64_t shape[NABLA_MAX_RANK];
+  const intptr_t rank = nabla_array_rank(type);
+  for (intptr_t i = 0; i < rank; i++) shape[i] = nabla_array_dim(type, i);
+  if (!nabla_is_dynamic(shape[dim])) shape[dim] = size;
+  return mlirRankedTensorTypeGet(rank, shape,
+                                 mlirShapedTypeGetElementType(type),
+                                 mlirRankedTensorTypeGetEncoding(type));
+}
+
+/* Notes the operation that made `value` as the first one. */
+static bool note(resharding *r, MlirValue value) {
+  if (mlirValueIsNull(value)) return false;
+  if (!mlirValueEqual(value, r->value) && mlirOperationIsNull(r->first))
+    r->first = nabla_defining_op(value);
+  r->value = value;
+  return true;
+}
+
+/* A collective over `atoms`: dimension `grows` is then that of all pieces
+ * together, `shrinks` that of one; -1: none. Padding is added before, and
+ * removed after, where dimensions of the layout `at` lack it. */
 static bool create(resharding *r, const char *name,
-                   const nabla_atom_list *atoms, intptr_t dim, intptr_t other) {
+                   const nabla_atom_list *atoms, intptr_t shrinks,
+                   intptr_t grows) {
   char message[NABLA_MESSAGE_SIZE];
   MlirType type;
   MlirContext context = nabla_op_context(r->before);
   const nabla_builder b = {r->before};
-  const bool moves = other >= 0;
+  const bool moves = shrinks >= 0 && grows >= 0;
+  const int64_t n = nabla_atoms_product(&r->shard->atoms, atoms);
   if (!nabla_layout_local(r->shard, &r->at, &type, message)) {
     nabla_error_at(r->before, "%s", message);
     return false;
   }
+  int64_t size = 0;
+  if (shrinks >= 0) {
+    size = nabla_array_dim(type, shrinks);
+    if (!nabla_is_dynamic(size) &&
+        !note(r, nabla_reshard_resize(r->before, r->value, shrinks, n * size)))
+      return false;
+  }
+  if (grows >= 0) {
+    size = nabla_array_dim(mlirValueGetType(r->value), grows);
+    type = with_size(type, grows, n * size);
+  }
   const MlirNamedAttribute attributes[] = {
       axes_of(r->shard, context, atoms),
-      nabla_build_integer(&b, moves ? "split" : "dim", 64, dim),
-      nabla_build_integer(&b, "concat", 64, other)};
+      nabla_build_integer(&b, moves ? "split" : "dim", 64,
+                          shrinks >= 0 ? shrinks : grows),
+      nabla_build_integer(&b, "concat", 64, grows)};
   const nabla_op_spec spec = {name,          1,         &r->value, 1, &type,
                               moves ? 3 : 2, attributes};
-  MlirOperation op = nabla_op_create(r->before, &spec);
-  if (mlirOperationIsNull(op)) return false;
-  if (mlirOperationIsNull(r->first)) r->first = op;
-  r->value = mlirOperationGetResult(op, 0);
-  return true;
+  if (!note(r, nabla_build_op(&b, &spec))) return false;
+  (void)nabla_layout_local(r->shard, &r->at, &type, message);
+  return grows < 0 ||
+         note(r, nabla_reshard_resize(r->before, r->value, grows,
+                                      nabla_array_dim(type, grows)));
 }
 
-static uint32_t common(const nabla_atom_list *a, const nabla_atom_list *b) {
+/* How many of the first atoms of a dimension may stay where they are: padding
+ * belongs to all of its pieces together. */
+static uint32_t common(const resharding *r, intptr_t dim,
+                       const nabla_atom_list *a, const nabla_atom_list *b) {
   uint32_t i = 0;
   while (i < a->count && i < b->count && a->at[i] == b->at[i]) i++;
-  return i;
+  if (i == a->count && i == b->count) return i;
+  const int64_t size = nabla_array_dim(r->at.type, dim);
+  nabla_atom_list kept = *a;
+  kept.count = i;
+  const int64_t padded = nabla_layout_padded(r->shard, size, &kept);
+  return padded == nabla_layout_padded(r->shard, size, a) &&
+                 padded == nabla_layout_padded(r->shard, size, b)
+             ? i
+             : 0;
 }
 
 /* The atoms behind the first `from`. */
@@ -78,7 +153,8 @@ static bool slice(resharding *r, const nabla_division *to) {
   for (intptr_t d = 0; d < to->rank; d++) {
     nabla_atom_list *now = &r->at.dims[d];
     const nabla_atom_list *then = &to->dims[d];
-    if (now->count == then->count || common(now, then) < now->count) continue;
+    if (now->count == then->count || common(r, d, now, then) < now->count)
+      continue;
     const nabla_atom_list more = rest(then, now->count);
     const uint64_t used = nabla_layout_used(&r->at);
     bool free = true;
@@ -96,9 +172,9 @@ static bool move(resharding *r, const nabla_division *to) {
   for (intptr_t d = 0; d < to->rank; d++)
     for (intptr_t e = 0; e < to->rank; e++) {
       nabla_atom_list *from = &r->at.dims[d], *into = &r->at.dims[e];
-      const uint32_t kept = common(from, &to->dims[d]);
+      const uint32_t kept = common(r, d, from, &to->dims[d]);
       if (d == e || kept != to->dims[d].count || kept == from->count ||
-          common(into, &to->dims[e]) != into->count ||
+          common(r, e, into, &to->dims[e]) != into->count ||
           into->count == to->dims[e].count)
         continue;
       const nabla_atom_list moved = rest(from, kept);
@@ -114,11 +190,11 @@ static bool move(resharding *r, const nabla_division *to) {
 static bool gather(resharding *r, const nabla_division *to) {
   for (intptr_t d = 0; d < to->rank; d++) {
     nabla_atom_list *now = &r->at.dims[d];
-    const uint32_t kept = common(now, &to->dims[d]);
+    const uint32_t kept = common(r, d, now, &to->dims[d]);
     if (kept == now->count) continue;
     const nabla_atom_list gone = rest(now, kept);
     now->count = kept;
-    if (!create(r, "nabla.all_gather", &gone, d, -1)) return false;
+    if (!create(r, "nabla.all_gather", &gone, -1, d)) return false;
   }
   return true;
 }
@@ -130,13 +206,15 @@ MlirValue nabla_reshard(const nabla_grid *shard, MlirOperation before,
   *first = (MlirOperation){NULL};
   if (nabla_layout_equal(from, to)) return value;
   if (nablaTypeIsAImplicit(from->type)) {
-    nabla_error_at(before,
-                   "needs a packed array divided as %s, which is divided as "
-                   "%s: packed arrays are not exchanged; annotate it "
-                   "otherwise",
-                   nabla_layout_format(shard, to).data,
-                   nabla_layout_format(shard, from).data);
-    return (MlirValue){NULL};
+    MlirValue made = nabla_reshard_packed(shard, before, value, from, to);
+    if (mlirValueIsNull(made))
+      nabla_error_at(before,
+                     "needs a packed array divided as %s, which is divided as "
+                     "%s: its components cannot be exchanged so; annotate it "
+                     "otherwise",
+                     nabla_layout_format(shard, to).data,
+                     nabla_layout_format(shard, from).data);
+    return made;
   }
   const bool good =
       slice(&r, to) && move(&r, to) && gather(&r, to) && slice(&r, to);
@@ -167,5 +245,33 @@ MlirValue nabla_reshard_scatter(const nabla_grid *shard, MlirOperation before,
       nabla_build_integer(&b, "dim", 64, dim)};
   const nabla_op_spec spec = {
       "nabla.reduce_scatter", 1, &value, 1, &type, 3, attributes};
+  return nabla_build_op(&b, &spec);
+}
+
+MlirValue nabla_reshard_gather(const nabla_grid *shard, MlirOperation before,
+                               MlirValue value, intptr_t dim,
+                               const nabla_atom_list *atoms) {
+  if (mlirValueIsNull(value)) return value;
+  MlirType type = mlirValueGetType(value);
+  const int64_t n = nabla_atoms_product(&shard->atoms, atoms);
+  const nabla_builder b = {before};
+  type = with_size(type, dim, n * nabla_array_dim(type, dim));
+  const MlirNamedAttribute attributes[] = {
+      axes_of(shard, nabla_op_context(before), atoms),
+      nabla_build_integer(&b, "dim", 64, dim)};
+  const nabla_op_spec spec = {"nabla.all_gather", 1, &value, 1, &type, 2,
+                              attributes};
+  return nabla_build_op(&b, &spec);
+}
+
+MlirValue nabla_reshard_index(const nabla_grid *shard, MlirOperation before,
+                              const nabla_atom_list *atoms) {
+  const nabla_builder b = {before};
+  MlirContext context = nabla_op_context(before);
+  MlirType type = mlirRankedTensorTypeGet(
+      0, NULL, mlirIntegerTypeGet(context, 64), mlirAttributeGetNull());
+  const MlirNamedAttribute attributes[] = {axes_of(shard, context, atoms)};
+  const nabla_op_spec spec = {"nabla.axis_index", 0, NULL, 1, &type, 1,
+                              attributes};
   return nabla_build_op(&b, &spec);
 }

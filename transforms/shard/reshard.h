@@ -11,6 +11,17 @@ MlirValue nabla_reshard(const nabla_grid *shard, MlirOperation before,
                         MlirValue value, const nabla_division *from,
                         const nabla_division *to, MlirOperation *first);
 
+/* The same of a packed array, whose components are exchanged; null, without a
+ * report, where their pieces are none of the array. */
+MlirValue nabla_reshard_packed(const nabla_grid *shard, MlirOperation before,
+                               MlirValue value, const nabla_division *from,
+                               const nabla_division *to);
+
+/* `value` with `size` elements along `dim`: padded with zeros behind its end,
+ * or cropped. A `?` stays as it is. */
+MlirValue nabla_reshard_resize(MlirOperation before, MlirValue value,
+                               intptr_t dim, int64_t size);
+
 /* An all_reduce over atoms; `join` is a number of Nabla_ReduceKind. */
 MlirValue nabla_reshard_join(const nabla_grid *shard, MlirOperation before,
                              MlirValue value, int join,
@@ -19,5 +30,13 @@ MlirValue nabla_reshard_join(const nabla_grid *shard, MlirOperation before,
 MlirValue nabla_reshard_scatter(const nabla_grid *shard, MlirOperation before,
                                 MlirValue value, int join, intptr_t dim,
                                 const nabla_atom_list *atoms, MlirType type);
+
+/* The pieces of all devices along `dim`; the device's place among them, a
+ * tensor<i64>. */
+MlirValue nabla_reshard_gather(const nabla_grid *shard, MlirOperation before,
+                               MlirValue value, intptr_t dim,
+                               const nabla_atom_list *atoms);
+MlirValue nabla_reshard_index(const nabla_grid *shard, MlirOperation before,
+                              const nabla_atom_list *atoms);
 
 #endif

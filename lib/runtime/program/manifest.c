@@ -371,7 +371,8 @@ static nabla_status refuse_cut(const parser *p, const nabla_port *port) {
                     "argument '%.60s' is divided in no legal way", port->name);
 }
 
-/* Divides the dimensions of `cut->local`. */
+/* Divides the dimensions of `cut->local`: sizes of dense arrays are rounded
+ * up. */
 static nabla_status divide(const parser *p, nabla_argument_cut *cut) {
   nabla_component_slots slots;
   for (uint32_t i = 0; i < cut->count; i++) {
@@ -379,8 +380,10 @@ static nabla_status divide(const parser *p, nabla_argument_cut *cut) {
     if (at->dim >= cut->local.rank || !at->stride || at->size < 2)
       return refuse_cut(p, &cut->local);
     int64_t *dim = &cut->local.shape[at->dim];
-    if (*dim < 0 || *dim % at->size) return refuse_cut(p, &cut->local);
-    *dim /= at->size;
+    if (*dim == NABLA_DYNAMIC) continue;
+    if (*dim < 0 || (*dim % at->size && cut->local.component_count))
+      return refuse_cut(p, &cut->local);
+    *dim = (*dim + at->size - 1) / at->size; /* the last piece is padded */
   }
   nabla_format *format = &cut->local.layout.format;
   if (cut->local.component_count && format->granularity == NABLA_PER_ROW) {

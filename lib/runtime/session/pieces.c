@@ -7,28 +7,39 @@
 #include "lib/runtime/program/components.h"
 #include "lib/runtime/program/guarded.h"
 
-/* The part [start, start + size) of each dimension. */
+/* The part [start, start + size) of each dimension, of which `valid` lie in the
+ * array: the others are padding. */
 typedef struct box {
   uint32_t rank;
   uint64_t whole[NABLA_ARRAY_MAX_RANK];
   uint64_t start[NABLA_ARRAY_MAX_RANK], size[NABLA_ARRAY_MAX_RANK];
+  uint64_t valid[NABLA_ARRAY_MAX_RANK];
 } box;
 
-/* In elements. */
-static box box_of(const nabla_port *port, const nabla_argument_cut *cut,
-                  uint32_t rank) {
-  box b = {.rank = port->rank};
+/* In elements, of an array of the shape `whole`. */
+static box box_of(uint32_t dims, const int64_t *whole, const int64_t *local,
+                  const nabla_argument_cut *cut, uint32_t rank) {
+  box b = {.rank = dims};
   uint64_t index[NABLA_ARRAY_MAX_RANK] = {0};
   for (uint32_t i = 0; i < cut->count; i++) {
     const nabla_cut_place *at = &cut->at[i];
     index[at->dim] = index[at->dim] * at->size + rank / at->stride % at->size;
   }
-  for (uint32_t i = 0; i < port->rank; i++) {
-    b.whole[i] = (uint64_t)port->shape[i];
-    b.size[i] = (uint64_t)cut->local.shape[i];
+  for (uint32_t i = 0; i < dims; i++) {
+    b.whole[i] = (uint64_t)whole[i];
+    b.size[i] = (uint64_t)local[i];
     b.start[i] = index[i] * b.size[i];
+    if (b.start[i] > b.whole[i]) b.start[i] = b.whole[i];
+    const uint64_t left = b.whole[i] - b.start[i];
+    b.valid[i] = left < b.size[i] ? left : b.size[i];
   }
   return b;
+}
+
+static int is_padded(const box *b) {
+  for (uint32_t i = 0; i < b->rank; i++)
+    if (b->valid[i] < b->size[i]) return 1;
+  return 0;
 }
 
 /* Elements of a unit. */
@@ -46,6 +57,7 @@ static int is_row(const box *b, uint64_t *first, uint64_t *count) {
   uint64_t stride = 1;
   *first = 0;
   *count = 1;
+  if (is_padded(b)) return 0;
   while (i < b->rank && b->size[i] == 1) i++;
   for (uint32_t k = i + 1; k < b->rank; k++)
     if (b->size[k] != b->whole[k]) return 0;
@@ -67,37 +79,52 @@ static int to_units(box *b, uint64_t unit) {
   b->whole[last] /= unit;
   b->start[last] /= unit;
   b->size[last] /= unit;
+  b->valid[last] /= unit;
   return 1;
 }
 
-/* Copies the part, whose units have so many bytes. */
+/* Copies the part, whose units have so many bytes; padding is 0. */
 static void copy_box(const box *b, uint64_t bytes, const uint8_t *from,
                      uint8_t *to) {
-  uint64_t at[NABLA_ARRAY_MAX_RANK] = {0};
+  uint64_t at[NABLA_ARRAY_MAX_RANK] = {0}, all = bytes;
+  for (uint32_t i = 0; i < b->rank; i++) all *= b->size[i];
+  if (is_padded(b)) memset(to, 0, (size_t)all);
+  for (uint32_t i = 0; i < b->rank; i++)
+    if (!b->valid[i]) return;
   if (!b->rank) {
     memcpy(to, from, (size_t)bytes);
     return;
   }
   const uint32_t last = b->rank - 1;
-  const uint64_t run = b->size[last] * bytes;
   for (;;) {
-    uint64_t offset = 0;
-    for (uint32_t i = 0; i < b->rank; i++)
+    uint64_t offset = 0, place = 0;
+    for (uint32_t i = 0; i < b->rank; i++) {
       offset = offset * b->whole[i] + b->start[i] + at[i];
-    memcpy(to, from + offset * bytes, (size_t)run);
-    to += run;
+      place = place * b->size[i] + at[i];
+    }
+    memcpy(to + place * bytes, from + offset * bytes,
+           (size_t)(b->valid[last] * bytes));
     uint32_t i = last;
-    while (i-- > 0 && ++at[i] == b->size[i]) at[i] = 0;
+    while (i-- > 0 && ++at[i] == b->valid[i]) at[i] = 0;
     if (i == UINT32_MAX) return;
   }
 }
 
-void nabla_piece_copy(const nabla_port *port, const nabla_argument_cut *cut,
-                      uint32_t rank, const void *from, void *to) {
-  const box b = box_of(port, cut, rank);
+void nabla_piece_copy(const nabla_argument_cut *cut, uint32_t rank,
+                      const nabla_dense *from, const int64_t *local, void *to) {
+  const box b = box_of(from->rank, from->shape, local, cut, rank);
   for (uint32_t i = 0; i < b.rank; i++)
     if (!b.size[i]) return;
-  if (b.rank) copy_box(&b, nabla_element_size(port->dtype), from, to);
+  if (b.rank) copy_box(&b, nabla_element_size(from->dtype), from->data, to);
+}
+
+const void *nabla_piece_in_place(const nabla_argument_cut *cut, uint32_t rank,
+                                 const nabla_dense *from,
+                                 const int64_t *local) {
+  const box b = box_of(from->rank, from->shape, local, cut, rank);
+  uint64_t first, count;
+  if (!is_row(&b, &first, &count)) return NULL;
+  return (const uint8_t *)from->data + first * nabla_element_size(from->dtype);
 }
 
 /* ---- weights ------------------------------------------------------------ */
@@ -166,13 +193,37 @@ static nabla_status take_component(taking *t, const nabla_component_slot *whole,
   return NABLA_OK;
 }
 
+/* Sizes that the program does not know are those that were bound: they have to
+ * be divided evenly. */
+static nabla_status find_sizes(const taking *t, const nabla_binding *bound,
+                               nabla_port *whole, nabla_port *local) {
+  for (uint32_t i = 0; i < t->port->rank; i++) {
+    int64_t pieces = 1;
+    for (uint32_t k = 0; k < t->cut->count; k++)
+      if (t->cut->at[k].dim == i) pieces *= t->cut->at[k].size;
+    if (whole->shape[i] != NABLA_DYNAMIC) continue;
+    whole->shape[i] = bound->shape[i];
+    local->shape[i] = bound->shape[i] / pieces;
+    if (bound->shape[i] % pieces)
+      return nabla_fail(t->diag, NABLA_INVALID_ARGUMENT,
+                        "'%.60s' has %lld elements along dimension %u, which "
+                        "%lld ranks do not divide evenly",
+                        t->port->name, (long long)bound->shape[i], i,
+                        (long long)pieces);
+  }
+  return NABLA_OK;
+}
+
 static nabla_status take_weight(taking *t, const nabla_binding *bound,
                                 nabla_binding *out) {
   nabla_component_slots whole, local;
   *out = *bound;
-  for (uint32_t i = 0; i < t->port->rank; i++)
-    out->shape[i] = t->cut->local.shape[i];
   nabla_port dense = *t->port, dense_local = t->cut->local;
+  NABLA_TRY(find_sizes(t, bound, &dense, &dense_local));
+  for (uint32_t i = 0; i < t->port->rank; i++)
+    out->shape[i] = dense_local.shape[i];
+  t->elements = box_of(dense.rank, dense.shape, dense_local.shape, t->cut,
+                       t->session->rank.rank);
   NABLA_TRY(nabla_port_components(&dense, &whole, t->diag));
   NABLA_TRY(nabla_port_components(&dense_local, &local, t->diag));
   for (uint32_t i = 0; i < whole.count; i++) {
@@ -191,10 +242,7 @@ static nabla_status make_room(taking *t, nabla_binding *out) {
   void *room;
   if (local->component_count || *local->state_name) return NABLA_OK;
   for (uint32_t i = 0; i < local->rank; i++) {
-    if (local->shape[i] == NABLA_DYNAMIC)
-      return nabla_fail(t->diag, NABLA_UNSUPPORTED,
-                        "argument '%.60s' has an unknown size, and is divided",
-                        local->name);
+    if (local->shape[i] == NABLA_DYNAMIC) return NABLA_OK; /* when it runs */
     bytes *= (uint64_t)local->shape[i];
   }
   NABLA_TRY(allocate(t, bytes, &room));
@@ -217,8 +265,7 @@ nabla_status nabla_session_take_pieces(nabla_session *session,
     const nabla_port *port = &manifest->ports[cut->port];
     const nabla_binding *bound = &executable->bindings[cut->port];
     nabla_binding *out = &session->pieces[cut->port];
-    taking t = {session, port, cut, box_of(port, cut, session->rank.rank),
-                diag};
+    taking t = {.session = session, .port = port, .cut = cut, .diag = diag};
     NABLA_TRY(bound->is_bound ? take_weight(&t, bound, out)
                               : make_room(&t, out));
   }

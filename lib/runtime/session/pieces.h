@@ -9,8 +9,12 @@
 NABLA_MUST_USE nabla_status nabla_session_take_pieces(nabla_session *session,
                                                       nabla_diag *diag);
 
-/* Copies a rank's piece of a dense array. */
-void nabla_piece_copy(const nabla_port *port, const nabla_argument_cut *cut,
-                      uint32_t rank, const void *from, void *to);
+/* Copies a rank's piece, of the shape `local`, of a dense array; padding is 0.
+ */
+void nabla_piece_copy(const nabla_argument_cut *cut, uint32_t rank,
+                      const nabla_dense *from, const int64_t *local, void *to);
+/* Where the piece lies in the array, if it lies in a row; else NULL. */
+const void *nabla_piece_in_place(const nabla_argument_cut *cut, uint32_t rank,
+                                 const nabla_dense *from, const int64_t *local);
 
 #endif

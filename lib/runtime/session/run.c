@@ -103,6 +103,7 @@ nabla_status nabla_run_function(const nabla_executable *executable,
                        .arrays = arrays,
                        .states = room->states,
                        .pieces = room->pieces,
+                       .room = room,
                        .rank = room->rank.rank,
                        .diag = diag};
   NABLA_TRY(nabla_run_check_inputs(executable, &f));

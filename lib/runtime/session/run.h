@@ -18,7 +18,9 @@ typedef struct nabla_run_room {
   int *began;           /* set to 1 when the code is called */
   nabla_call_rank rank; /* of the session */
   /* Per port: pieces.h. NULL: the program is not divided. */
-  const nabla_binding *pieces;
+  nabla_binding *pieces;
+  nabla_allocations *blocks; /* for pieces of unknown size */
+  const nabla_allocator *allocator;
 } nabla_run_room;
 
 /* The arrays of a run: dense ones, or those of nabla_session_call. */

@@ -32,7 +32,8 @@ typedef struct nabla_run_frame {
   void **staged;               /* per result: block to give or copy       */
   nabla_result_block *blocks;  /* per result: where it may be computed    */
   void *const *states;         /* of the session, by port; NULL: none     */
-  const nabla_binding *pieces; /* of the session, by port; NULL: none     */
+  nabla_binding *pieces;       /* of the session, by port; NULL: none     */
+  const nabla_run_room *room;  /* of the session                          */
   uint32_t rank;               /* of the session                          */
   nabla_run_spans read, given; /* the inputs', and the outputs' memory    */
   int has_overlap;             /* an output is in the memory of an input  */

@@ -127,11 +127,60 @@ static size_t add_bound(nabla_run_frame *f, const nabla_port *port,
   return port->component_count;
 }
 
-/* Copies this rank's piece of an input, and describes it. */
+/* The shape of a piece of an array: sizes that are known when the program runs
+ * have to be divided evenly. */
+static nabla_status shape_piece(const nabla_run_frame *f,
+                                const nabla_port *port,
+                                const nabla_argument_cut *cut,
+                                const nabla_dense *array, size_t number,
+                                int64_t *out) {
+  uint32_t pieces[NABLA_ARRAY_MAX_RANK];
+  for (uint32_t i = 0; i < port->rank; i++) pieces[i] = 1;
+  for (uint32_t i = 0; i < cut->count; i++)
+    pieces[cut->at[i].dim] *= cut->at[i].size;
+  for (uint32_t i = 0; i < port->rank; i++) {
+    out[i] = cut->local.shape[i];
+    if (out[i] != NABLA_DYNAMIC) continue;
+    if (array->shape[i] % pieces[i])
+      return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
+                        "input %zu ('%.40s') has %lld elements along dimension "
+                        "%u, which %u ranks do not divide evenly",
+                        number, port->name, (long long)array->shape[i], i,
+                        pieces[i]);
+    out[i] = array->shape[i] / pieces[i];
+  }
+  return NABLA_OK;
+}
+
+/* Room for a piece whose size is known when the program runs; it grows. */
+static nabla_status make_room(const nabla_run_frame *f, nabla_binding *piece,
+                              const nabla_port *port, const int64_t *shape) {
+  uint64_t had = 0, bytes = 0;
+  (void)nabla_run_count_bytes(port->dtype, port->rank, piece->shape, &had);
+  (void)nabla_run_count_bytes(port->dtype, port->rank, shape, &bytes);
+  if (piece->data[0] && bytes <= had) return NABLA_OK;
+  piece->data[0] =
+      nabla_allocations_allocate(f->room->blocks, f->room->allocator, bytes);
+  if (!piece->data[0])
+    return nabla_fail(f->diag, NABLA_NO_MEMORY,
+                      "cannot allocate %llu bytes for a piece of '%.60s'",
+                      (unsigned long long)bytes, port->name);
+  for (uint32_t i = 0; i < port->rank; i++) piece->shape[i] = shape[i];
+  return NABLA_OK;
+}
+
+static int has_unknown(const nabla_port *port) {
+  for (uint32_t i = 0; i < port->rank; i++)
+    if (port->shape[i] == NABLA_DYNAMIC) return 1;
+  return 0;
+}
+
+/* Copies this rank's piece of an input, and describes it. One of unknown size
+ * that lies in a row is used in place. */
 static nabla_status add_input_piece(nabla_run_frame *f, const nabla_port *port,
                                     const nabla_argument_cut *cut,
                                     size_t number, size_t *at) {
-  const nabla_binding *piece = &f->pieces[cut->port];
+  int64_t shape[NABLA_ARRAY_MAX_RANK];
   if (weight_at(f, number) || port->component_count)
     return nabla_fail(f->diag, NABLA_UNSUPPORTED,
                       "input %zu ('%.40s') is divided among ranks: a weight "
@@ -139,11 +188,24 @@ static nabla_status add_input_piece(nabla_run_frame *f, const nabla_port *port,
                       number, port->name);
   NABLA_TRY(check_dense(f, port, number));
   const nabla_dense *array = input_at(f, number);
-  nabla_piece_copy(port, cut, f->rank, array->data,
-                   (void *)(uintptr_t)piece->data[0]);
+  NABLA_TRY(shape_piece(f, port, cut, array, number, shape));
+  const int grows = has_unknown(&cut->local);
+  const void *data =
+      grows ? nabla_piece_in_place(cut, f->rank, array, shape) : NULL;
+  if (data) {
+    uint64_t bytes = 0;
+    (void)nabla_run_count_bytes(array->dtype, array->rank, array->shape,
+                                &bytes);
+    nabla_run_spans_add(&f->read, array->data, bytes, number);
+  } else {
+    nabla_binding *piece = &f->pieces[cut->port];
+    if (grows) NABLA_TRY(make_room(f, piece, port, shape));
+    nabla_piece_copy(cut, f->rank, array, shape,
+                     (void *)(uintptr_t)piece->data[0]);
+    data = piece->data[0];
+  }
   NABLA_TRY(nabla_guarded_check(array->data, f->diag));
-  f->arguments[(*at)++] =
-      describe(f, piece->data[0], cut->local.rank, cut->local.shape);
+  f->arguments[(*at)++] = describe(f, data, cut->local.rank, shape);
   return NABLA_OK;
 }
 

@@ -249,6 +249,8 @@ static nabla_status run(nabla_session *session, size_t index,
                                .frame = session->frame,
                                .rank = session->rank,
                                .pieces = session->pieces,
+                               .blocks = &session->blocks,
+                               .allocator = session->allocator,
                                .began = &began};
   const int writes = has_states(&executable->manifest.functions[index]);
   if (session->is_spent && writes) {
