@@ -170,6 +170,25 @@ static bool check_cut(const custom *c, char message[NABLA_MESSAGE_SIZE]) {
   return true;
 }
 
+static const char *const fallbacks[] = {"report", "silent", "never"};
+
+/* The index of a text in `fallbacks`, or -1. */
+static int fallback_of(MlirAttribute text) {
+  for (int i = 0; i < 3 && mlirAttributeIsAString(text); i++)
+    if (mlirStringRefEqual(mlirStringAttrGetValue(text),
+                           mlirStringRefCreateFromCString(fallbacks[i])))
+      return i;
+  return -1;
+}
+
+static bool check_fallback(const custom *c, char message[NABLA_MESSAGE_SIZE]) {
+  MlirAttribute fallback = value_of(c, "fallback");
+  if (mlirAttributeIsNull(fallback) || fallback_of(fallback) >= 0) return true;
+  return complain(message,
+                  "#nabla.custom: fallback is \"report\", \"silent\" or "
+                  "\"never\"");
+}
+
 bool nabla_custom_check(MlirAttribute parameters,
                         char message[NABLA_MESSAGE_SIZE]) {
   custom c = read_parameters(parameters);
@@ -182,7 +201,8 @@ bool nabla_custom_check(MlirAttribute parameters,
                     "#nabla.custom takes a name of letters, digits, '_' and "
                     "'.', and a dictionary: #nabla.custom<\"name\", {k = 1}>");
   if (!c.described)
-    return check_components(&c, message) && check_cut(&c, message);
+    return check_components(&c, message) && check_cut(&c, message) &&
+           check_fallback(&c, message);
   nabla_attribute_tree ignored;
   const char *why =
       has_values ? nabla_attribute_to_tree(c.values, &arena, &ignored) : NULL;
@@ -197,6 +217,15 @@ uint64_t nabla_custom_cut(MlirAttribute encoding) {
   MlirAttribute cut = value_of(&c, "cut");
   return mlirAttributeIsNull(cut) ? 0
                                   : (uint64_t)mlirIntegerAttrGetValueInt(cut);
+}
+
+nabla_encoding_fallback nabla_custom_fallback(MlirAttribute encoding) {
+  custom c = read_encoding(encoding);
+  if (c.described) return c.described->fallback;
+  MlirAttribute fallback = value_of(&c, "fallback");
+  return mlirAttributeIsNull(fallback)
+             ? NABLA_FALLBACK_REPORT
+             : (nabla_encoding_fallback)fallback_of(fallback);
 }
 
 MlirAttribute nabla_custom_function(MlirAttribute encoding) {

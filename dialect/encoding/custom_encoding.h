@@ -28,6 +28,10 @@ uint32_t nabla_custom_components(MlirAttribute encoding, intptr_t rank,
 /* Elements at whose multiples a storage may be cut; 0: nowhere. */
 uint64_t nabla_custom_cut(MlirAttribute encoding);
 
+/* What happens where no rule takes an operation: of an encoding from C, or of
+ * the parameter `fallback`, "report", "silent" or "never". */
+nabla_encoding_fallback nabla_custom_fallback(MlirAttribute encoding);
+
 /* The function of the module that decodes; null for one from C. */
 MlirAttribute nabla_custom_function(MlirAttribute encoding);
 

@@ -70,6 +70,11 @@ static nabla_status check(const nabla_encoding_description *e,
                       "encoding '%s' needs 1 to %d components, count and "
                       "decode",
                       e->name, NABLA_ENCODING_MAX_COMPONENTS);
+  if ((unsigned)e->fallback > NABLA_FALLBACK_NEVER)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "encoding '%s': fallback is none of "
+                      "nabla_encoding_fallback",
+                      e->name);
   for (uint32_t i = 0; i < e->component_count; i++) {
     const nabla_encoding_component *c = &e->components[i];
     if (!c->name || !nabla_custom_name_good(c->name, strlen(c->name)))

@@ -69,6 +69,8 @@ typedef struct nabla_engine_statistics {
   uint64_t programs;  /* that are kept now                    */
   uint64_t bytes;     /* of these                             */
   double compile_ms;  /* spent on all misses                  */
+  /* Sums of nabla_compile_report (nabla/compiler.h) over all misses. */
+  uint64_t materializations, rules, declined, fused;
 } nabla_engine_statistics;
 
 /* Creates an engine.
@@ -125,6 +127,15 @@ NABLA_API void nabla_scope_end(nabla_scope *scope);
  * touched. */
 NABLA_API nabla_status nabla_scope_status(const nabla_scope *scope,
                                           nabla_diag *diag);
+/* Sets the policy of programs that are compiled from here on for this scope,
+ * and for those that are made inside it: "off", "warn" or "error", what happens
+ * if packed arrays are decoded because no rule takes an operation. NULL: that
+ * of the engine's compile options, whose default is NABLA_POLICY in the
+ * environment.
+ * @return NABLA_OK, or NABLA_INVALID_ARGUMENT for NULL and other texts */
+NABLA_API NABLA_MUST_USE nabla_status nabla_scope_set_policy(nabla_scope *scope,
+                                                             const char *policy,
+                                                             nabla_diag *diag);
 /* Forgets the failure. */
 NABLA_API void nabla_scope_clear(nabla_scope *scope);
 /* Makes every operation that is recorded from here on, in this scope and in
@@ -182,8 +193,9 @@ NABLA_API nabla_array *nabla_array_of_weight(nabla_scope *scope,
 NABLA_API int nabla_array_is_packed(const nabla_array *array);
 /* Realizes a packed array and writes its description to `out`; the components
  * belong to the array.
+ * A slice of whole blocks has the components of the blocks.
  * @return as nabla_array_read; NABLA_INVALID_ARGUMENT for an array that is not
- *         packed */
+ *         packed; NABLA_UNSUPPORTED for another view, such as a transpose */
 NABLA_API NABLA_MUST_USE nabla_status nabla_array_weight(nabla_array *array,
                                                          nabla_weight_desc *out,
                                                          nabla_diag *diag);
@@ -572,6 +584,15 @@ NABLA_API nabla_array *nabla_pack(uint32_t count,
                                   nabla_array *const *components,
                                   const nabla_storage *layout, uint32_t rank,
                                   const int64_t *shape);
+/* The same of any encoding, the text of its attribute as programs write it:
+ * "#nabla.lora<base = #nabla.nf4<block = 64>, rank = 8>", whose base is a
+ * packed array, or that of a custom encoding (nabla/custom_encoding.h). Arrays
+ * of encodings that nabla_weight_desc does not have are parts of graphs: they
+ * cannot be realized or be arguments of a function. */
+NABLA_API nabla_array *nabla_pack_as(uint32_t count,
+                                     nabla_array *const *components,
+                                     const char *encoding, uint32_t rank,
+                                     const int64_t *shape);
 /* Writes the components of a packed array, `count` of them, to `out`; all NULL
  * after a failure. Codes are i8; scales in 8 bits are a packed array. */
 NABLA_API void nabla_unpack(nabla_array *x, uint32_t count, nabla_array **out);

@@ -4,6 +4,7 @@
 #define NABLA_COMPILER_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "nabla/environment.h"
 #include "nabla/executable.h"
@@ -139,6 +140,11 @@ nabla_emit_static(nabla_compiler *compiler, const char *text, size_t size,
 typedef struct nabla_compile_report {
   int from_cache;
   double parse_ms, passes_ms, translate_ms, optimize_ms, codegen_ms, link_ms;
+  /* What nabla-dispatch did, also where the object came from the cache:
+   * operands that it decoded because no rule took their operation, whatever the
+   * policy says; operations that rules replaced; times that a rule declined;
+   * fused operations of the program. */
+  uint64_t materializations, rules, declined, fused;
 } nabla_compile_report;
 NABLA_API nabla_compile_report
 nabla_compiler_last_report(const nabla_compiler *compiler);

@@ -30,6 +30,15 @@ typedef struct nabla_encoding_storage {
   const nabla_attribute_tree *parameters; /* a dictionary             */
 } nabla_encoding_storage;
 
+/* What happens to an operation that has an operand of an encoding, where no
+ * rule takes the operation. */
+typedef enum nabla_encoding_fallback {
+  NABLA_FALLBACK_REPORT, /* the operand is decoded, and reported by the policy
+                          */
+  NABLA_FALLBACK_SILENT, /* it is decoded without a report */
+  NABLA_FALLBACK_NEVER, /* an error that names operation and encoding         */
+} nabla_encoding_fallback;
+
 typedef struct nabla_encoding_description {
   size_t struct_size; /* sizeof(nabla_encoding_description) */
   const char *name;   /* letters, digits, '_' and '.'       */
@@ -39,6 +48,8 @@ typedef struct nabla_encoding_description {
    * component then is cut in the same proportion: slices that a scan takes and
    * joined arrays stay implicit. 0: they may not. */
   uint64_t cut;
+  /* nabla.materialize, which a program asks for, is legal whatever it says. */
+  nabla_encoding_fallback fallback;
   /* Sets the number of elements of each component. Returns NULL, or what is
    * wrong with shape or parameters: text that lives as long as the process. */
   const char *(*count)(void *self, const nabla_encoding_storage *storage,

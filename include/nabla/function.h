@@ -89,6 +89,10 @@ typedef struct nabla_function_options {
    * count again. One more is an error that names the dimension which grows: it
    * should be named in `dims`. */
   uint64_t max_traces;
+  /* What happens if packed arrays are decoded because no rule takes an
+   * operation: "off", "warn", "error". NULL: as nabla_scope_set_policy says of
+   * the scope of the call that traces. */
+  const char *policy;
 } nabla_function_options;
 
 /* Counts since a function was created, and its present size. */
@@ -100,6 +104,8 @@ typedef struct nabla_function_statistics {
   uint64_t signatures; /* that are kept now                           */
   uint64_t bytes;      /* of these: programs and their descriptions   */
   double compile_ms;   /* spent on all misses, tracing included       */
+  /* Sums of nabla_compile_report (nabla/compiler.h) over all misses. */
+  uint64_t materializations, rules, declined, fused;
 } nabla_function_statistics;
 
 /* Creates a function.
@@ -109,7 +115,8 @@ typedef struct nabla_function_statistics {
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  a struct_size of another version; a name that
  *                                 is missing in the options, or twice in
- *                                 `states` or in `donated`
+ *                                 `states` or in `donated`; a policy that is
+ *                                 none
  *         NABLA_NO_MEMORY
  * Thread-safe. */
 NABLA_API NABLA_MUST_USE nabla_status

@@ -170,6 +170,24 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_tree_same(const nabla_tree *a,
                                                       const nabla_tree *b,
                                                       nabla_diag *diag);
 
+/* Writes the leaves to `out` as nabla_tree_flatten, but the components of a
+ * packed leaf in its place: one layer is opened, and components may be packed
+ * in turn (nabla_implicit_depth). Components are recorded in the innermost
+ * scope of the thread.
+ * @return as nabla_tree_flatten; NABLA_INVALID_ARGUMENT  a leaf that is NULL,
+ * or no scope; and the status of recording */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_tree_open_layer(const nabla_tree *tree, size_t capacity,
+                      nabla_array **out, size_t *out_count, nabla_diag *diag);
+/* Puts arrays at the places of `out`, which has the structure of `like` and may
+ * be `like`: what nabla_tree_open_layer gave of `like`, or others of the same
+ * dtypes and shapes, packed again as its leaves are.
+ * @return as nabla_tree_same; NABLA_INVALID_ARGUMENT  another number of arrays,
+ * a NULL, or components that do not fit. Then nothing is written */
+NABLA_API NABLA_MUST_USE nabla_status nabla_tree_close_layer(
+    const nabla_tree *like, size_t count, nabla_array *const *arrays,
+    const nabla_tree *out, nabla_diag *diag);
+
 /* ---- files ---- */
 
 /* Writes the leaves to a safetensors file, by their names; a packed leaf in the

@@ -26,6 +26,8 @@ struct nabla_program {
   bool is_kept; /* in the table */
   uint32_t users;
   uint64_t bytes;
+  nabla_array_policy policy;
+  nabla_dispatch_counts counts;
   nabla_executable *executable;
   _Atomic(nabla_session *) session; /* idle, or NULL */
   nabla_program *chain;             /* of its bucket */
@@ -52,6 +54,25 @@ struct nabla_engine {
 
 const nabla_allocator *nabla_engine_allocator(const nabla_engine *engine) {
   return engine->environment.allocator;
+}
+
+/* ---- policies ---- */
+
+static const char *const policies[] = {NULL, "off", "warn", "error"};
+
+nabla_status nabla_array_policy_read(const char *text, nabla_array_policy *out,
+                                     nabla_diag *diag) {
+  *out = NABLA_ARRAY_POLICY_DEFAULT;
+  if (!text) return NABLA_OK;
+  for (int i = 1; i < 4; i++)
+    if (!strcmp(text, policies[i])) {
+      *out = (nabla_array_policy)i;
+      return NABLA_OK;
+    }
+  const nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT, "unknown policy '%.60s'", text);
+  nabla_diag_set_next(diag, "legal are off, warn, error");
+  return status;
 }
 
 /* ---- life ---- */
@@ -214,11 +235,16 @@ static nabla_status compile(nabla_engine *engine, nabla_program *program,
   nabla_buffer_init(&bytecode, engine->environment.allocator, "a graph",
                     BYTECODE_LIMIT);
   size_t code = 0;
+  nabla_compile_options options = engine->compile;
+  if (writer->policy) options.policy = policies[writer->policy];
   nabla_status status = writer->write(writer->self, &bytecode, diag);
   if (!status)
-    status = nabla_compile_bytecode(compiler, bytecode.data, bytecode.size,
-                                    &engine->compile, &program->executable,
-                                    &code, diag);
+    status =
+        nabla_compile_bytecode(compiler, bytecode.data, bytecode.size, &options,
+                               &program->executable, &code, diag);
+  const nabla_compile_report report = nabla_compiler_last_report(compiler);
+  program->counts = (nabla_dispatch_counts){
+      report.materializations, report.rules, report.declined, report.fused};
   program->bytes = sizeof *program + program->key_size + bytecode.size + code;
   nabla_buffer_deinit(&bytecode);
   const double spent = nabla_milliseconds() - start;
@@ -229,6 +255,10 @@ static nabla_status compile(nabla_engine *engine, nabla_program *program,
 }
 
 /* ---- programs ---- */
+
+nabla_dispatch_counts nabla_program_counts(const nabla_program *program) {
+  return program->counts;
+}
 
 uint64_t nabla_program_bytes(const nabla_program *program) {
   return program->bytes;
@@ -253,11 +283,13 @@ void nabla_program_give_session(nabla_program *program,
 }
 
 static nabla_program *find(const nabla_engine *engine,
-                           const nabla_graph_key *key) {
+                           const nabla_graph_key *key,
+                           nabla_array_policy policy) {
   nabla_program *program = engine->buckets[key->hash.low64 % BUCKETS];
-  while (program && !(XXH128_isEqual(program->hash, key->hash) &&
-                      program->key_size == key->size &&
-                      !memcmp(program->key, key->bytes, key->size)))
+  while (program &&
+         !(XXH128_isEqual(program->hash, key->hash) &&
+           program->policy == policy && program->key_size == key->size &&
+           !memcmp(program->key, key->bytes, key->size)))
     program = program->chain;
   return program;
 }
@@ -328,6 +360,7 @@ static nabla_status compile_new(nabla_engine *engine,
   nabla_program *program;
   NABLA_TRY(add_program(engine, key, &program, diag));
   program->users = 1;
+  program->policy = writer->policy;
   engine->counts.misses++;
   const nabla_status status = compile(engine, program, writer, diag);
   program->state = status ? FAILED : READY;
@@ -339,6 +372,10 @@ static nabla_status compile_new(nabla_engine *engine,
     return status;
   }
   engine->counts.bytes += program->bytes;
+  engine->counts.materializations += program->counts.materializations;
+  engine->counts.rules += program->counts.replaced;
+  engine->counts.declined += program->counts.declined;
+  engine->counts.fused += program->counts.fused;
   *out = program;
   return NABLA_OK;
 }
@@ -347,7 +384,7 @@ static nabla_status take(nabla_engine *engine, const nabla_graph_key *key,
                          const nabla_program_writer *writer,
                          nabla_program **out, nabla_diag *diag) {
   for (;;) {
-    nabla_program *program = find(engine, key);
+    nabla_program *program = find(engine, key, writer->policy);
     if (!program) return compile_new(engine, key, writer, out, diag);
     program->users++;
     while (program->state == COMPILING)

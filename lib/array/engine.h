@@ -5,6 +5,7 @@
 #include "lib/array/recorder.h"
 #include "nabla/array.h"
 #include "nabla/session.h"
+#include "transforms/dispatch/rule_set.h"
 
 /* A graph as a key: its hash, and the bytes that were hashed, which tell
  * graphs apart. */
@@ -16,6 +17,18 @@ typedef struct nabla_graph_key {
 
 /* A compiled graph. */
 typedef struct nabla_program nabla_program;
+
+/* A policy by name; 0: that of the engine. */
+typedef enum nabla_array_policy {
+  NABLA_ARRAY_POLICY_DEFAULT,
+  NABLA_ARRAY_POLICY_OFF,
+  NABLA_ARRAY_POLICY_WARN,
+  NABLA_ARRAY_POLICY_ERROR,
+} nabla_array_policy;
+/* Reads "off", "warn", "error", or NULL. */
+NABLA_MUST_USE nabla_status nabla_array_policy_read(const char *text,
+                                                    nabla_array_policy *out,
+                                                    nabla_diag *diag);
 
 const nabla_allocator *nabla_engine_allocator(const nabla_engine *engine);
 
@@ -31,6 +44,7 @@ void nabla_engine_give_recorder(nabla_engine *engine, nabla_recorder *recorder);
 typedef struct nabla_program_writer {
   nabla_status (*write)(void *self, nabla_buffer *bytecode, nabla_diag *diag);
   void *self;
+  nabla_array_policy policy; /* programs of other policies are others */
 } nabla_program_writer;
 NABLA_MUST_USE nabla_status nabla_engine_take(
     nabla_engine *engine, const nabla_graph_key *key,
@@ -39,6 +53,8 @@ void nabla_engine_give(nabla_engine *engine, nabla_program *program);
 
 /* Its bytes: machine code and description. */
 uint64_t nabla_program_bytes(const nabla_program *program);
+/* What nabla-dispatch counted when it was compiled. */
+nabla_dispatch_counts nabla_program_counts(const nabla_program *program);
 /* Its executable, with the function "main". */
 nabla_executable *nabla_program_executable(const nabla_program *program);
 /* Lends a session of it, which is given back; the program keeps one that is

@@ -52,6 +52,7 @@ struct nabla_scope {
   nabla_scope *parent;
   struct nabla_trace *trace; /* that of which it is a part, or NULL */
   bool is_eager;             /* operations are realized at once     */
+  unsigned policy;           /* nabla_array_policy                  */
   nabla_array *arrays;       /* those that it holds */
   nabla_diag failure;        /* the first */
 };
@@ -61,6 +62,9 @@ size_t nabla_node_bytes(const nabla_recorded *recorded);
 
 /* The innermost scope of the calling thread, or NULL. */
 nabla_scope *nabla_scope_innermost(void);
+/* Makes `scope`, or none, the innermost one of the calling thread; returns that
+ * which was. */
+nabla_scope *nabla_scope_set_innermost(nabla_scope *scope);
 /* Whether `scope` is entered by the calling thread. */
 bool nabla_scope_is_open(const nabla_scope *scope);
 /* Enters a failure, unless there is one, with the place of the public call. */

@@ -6,10 +6,13 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "dialect/control.h"
 #include "dialect/encoding/encoding.h"
+#include "dialect/encoding/slice_blocks.h"
 #include "lib/array/engine.h"
 #include "lib/array/graph.h"
 #include "lib/array/make.h"
+#include "lib/base/nesting.h"
 #include "lib/models/model_text.h"
 #include "nabla/session.h"
 #include "transforms/ir/ir.h"
@@ -18,6 +21,9 @@
 
 typedef struct packed_type {
   nabla_dtype element;
+  bool is_view;  /* of a storage that is larger, or in another order     */
+  bool is_piece; /* of whole blocks, with components that begin at `first` */
+  int64_t first[NABLA_MAX_PARTS];
   size_t length;
   char text[]; /* ends with NUL */
 } packed_type;
@@ -39,8 +45,16 @@ const char *nabla_packed_text(nabla_dtype dtype) {
   return type_of(dtype)->text;
 }
 
-static nabla_status enter(const nabla_text *text, nabla_dtype element,
-                          unsigned *out, nabla_diag *diag) {
+static void read_piece(MlirType from, packed_type *type) {
+  nabla_cut cut;
+  type->is_view = nablaImplicitTypeParts(from).storageRank >= 0;
+  type->is_piece = type->is_view && nabla_cut_read(from, &cut);
+  if (type->is_piece) memcpy(type->first, cut.first, sizeof type->first);
+}
+
+static nabla_status enter(MlirType from, const nabla_text *text,
+                          nabla_dtype element, unsigned *out,
+                          nabla_diag *diag) {
   const unsigned count = type_count;
   const size_t length = text->size;
   void *memory;
@@ -59,6 +73,7 @@ static nabla_status enter(const nabla_text *text, nabla_dtype element,
       nabla_alloc(NULL, 1, sizeof(packed_type) + length + 1, &memory, diag));
   packed_type *type = memory;
   type->element = element;
+  read_piece(from, type);
   type->length = length;
   memcpy(type->text, text->data, length);
   types[count] = type;
@@ -80,7 +95,7 @@ nabla_status nabla_packed_intern(MlirType type, nabla_dense *out,
   nabla_text_add_type(&text, type);
   pthread_mutex_lock(&types_lock);
   const nabla_status status =
-      text.data ? enter(&text, element, &number, diag)
+      text.data ? enter(type, &text, element, &number, diag)
                 : nabla_fail(diag, NABLA_NO_MEMORY, "no memory");
   pthread_mutex_unlock(&types_lock);
   nabla_text_deinit(&text);
@@ -90,6 +105,27 @@ nabla_status nabla_packed_intern(MlirType type, nabla_dense *out,
                     .rank = (uint32_t)rank};
   for (intptr_t i = 0; i < rank; i++) out->shape[i] = nabla_array_dim(type, i);
   return NABLA_OK;
+}
+
+nabla_status nabla_packed_slice(MlirContext context, nabla_array_type *type,
+                                nabla_diag *diag) {
+  nabla_slices found;
+  const MlirType whole = nabla_recorder_type(context, type);
+  const MlirType slice =
+      type->rank ? nabla_slice_type(whole) : (MlirType){NULL};
+  if (!mlirTypeIsNull(slice) && nabla_slices_find(whole, slice, &found))
+    return nabla_packed_intern(slice, type, diag);
+  type->dtype = nabla_dtype_element(type->dtype);
+  if (!type->rank) return NABLA_OK;
+  type->rank--;
+  memmove(type->shape, type->shape + 1, type->rank * sizeof type->shape[0]);
+  return NABLA_OK;
+}
+
+uint32_t nabla_packed_components(MlirContext context,
+                                 const nabla_array_type *type) {
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  return nabla_implicit_components(nabla_recorder_type(context, type), parts);
 }
 
 /* ---- values ---- */
@@ -320,6 +356,21 @@ nabla_array *nabla_materialize(nabla_array *x) {
   return m->scope ? nabla_make_dense(m, x) : NULL;
 }
 
+/* Components as nabla.pack takes them; false where there are too many. */
+static bool take_components(const nabla_making *m, uint32_t count,
+                            nabla_array *const *components, nabla_array **out) {
+  if (count > NABLA_WEIGHT_MAX_COMPONENTS) {
+    (void)NABLA_MAKE_FAIL(m, "%u components; at most %d", count,
+                          NABLA_WEIGHT_MAX_COMPONENTS);
+    return false;
+  }
+  for (uint32_t i = 0; i < count; i++)
+    out[i] = components[i]->dense.dtype == NABLA_DTYPE_U8
+                 ? nabla_make_convert(m, components[i], NABLA_DTYPE_I8)
+                 : components[i];
+  return true;
+}
+
 nabla_array *nabla_pack(uint32_t count, nabla_array *const *components,
                         const nabla_storage *layout, uint32_t rank,
                         const int64_t *shape) {
@@ -329,15 +380,48 @@ nabla_array *nabla_pack(uint32_t count, nabla_array *const *components,
   nabla_weight_desc weight;
   if (!m->scope || !nabla_make_type(m, NABLA_DTYPE_F32, rank, shape, &dense) ||
       !describe(m, layout, rank, dense.shape, &weight) ||
-      !read_type(m, &weight, &type))
+      !read_type(m, &weight, &type) ||
+      !take_components(m, m_site.count, components, list))
     return NULL;
-  if (count > NABLA_WEIGHT_MAX_COMPONENTS)
-    return NABLA_MAKE_FAIL(m, "%u components; at most %d", count,
-                           NABLA_WEIGHT_MAX_COMPONENTS);
-  for (uint32_t i = 0; i < m_site.count; i++)
-    list[i] = components[i]->dense.dtype == NABLA_DTYPE_U8
-                  ? nabla_make_convert(m, components[i], NABLA_DTYPE_I8)
-                  : components[i];
+  return nabla_make_op(m, "nabla.pack", m_site.count, list, 0, NULL, &type);
+}
+
+/* The packed type of this shape and encoding; false after a failure. */
+static bool read_encoding(const nabla_making *m, const char *encoding,
+                          const nabla_array_type *dense,
+                          nabla_array_type *out) {
+  nabla_text text = {0};
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_text_add(&text, "!nabla.implicit<");
+  for (uint32_t d = 0; d < dense->rank; d++)
+    nabla_text_add(&text, "%" PRId64 "x", dense->shape[d]);
+  nabla_text_add(&text, "f32, %s>", encoding);
+  nabla_status status = text.failed
+                            ? nabla_fail(&diag, NABLA_NO_MEMORY, "no memory")
+                            : nabla_nesting_check(text.data, text.size, &diag);
+  if (!status)
+    status = nabla_recorder_parse(m->scope->recorder, text.data, out, &diag);
+  nabla_text_deinit(&text);
+  if (!status) return true;
+  nabla_call_fail(m->site, m->scope, status, "%s", diag.what);
+  return false;
+}
+
+nabla_array *nabla_pack_as(uint32_t count, nabla_array *const *components,
+                           const char *encoding, uint32_t rank,
+                           const int64_t *shape) {
+  NABLA_MAKE_LIST(m, pack_as, components ? count : 0, components);
+  nabla_array *list[NABLA_WEIGHT_MAX_COMPONENTS];
+  nabla_array_type dense, type;
+  if (!m->scope || !nabla_make_type(m, NABLA_DTYPE_F32, rank, shape, &dense))
+    return NULL;
+  if (!encoding) return NABLA_MAKE_FAIL(m, "the argument encoding is NULL");
+  for (uint32_t d = 0; d < rank; d++)
+    if (shape[d] < 0)
+      return NABLA_MAKE_FAIL(m, "a packed array has no unknown size");
+  if (!read_encoding(m, encoding, &dense, &type) ||
+      !take_components(m, m_site.count, components, list))
+    return NULL;
   return nabla_make_op(m, "nabla.pack", m_site.count, list, 0, NULL, &type);
 }
 
@@ -362,6 +446,48 @@ int nabla_array_is_packed(const nabla_array *array) {
   return array && nabla_dtype_is_packed(array->dense.dtype);
 }
 
+/* The number of the element at which a component of a piece begins. */
+static uint64_t first_of(const packed_type *type, const nabla_storage *layout,
+                         const char *component) {
+  const uint64_t scale = (uint64_t)type->first[1];
+  if (!strcmp(component, "codes") || !strcmp(component, "blocks"))
+    return (uint64_t)type->first[0];
+  if (!strcmp(component, "scales") || !strcmp(component, "scales.codes"))
+    return scale;
+  if (!strcmp(component, "scales.scales")) return scale / layout->nested_block;
+  if (!strcmp(component, "zero_points")) return (uint64_t)type->first[2];
+  return 0; /* one for all */
+}
+
+nabla_status nabla_packed_describe(const nabla_array *array,
+                                   nabla_weight_desc *out, nabla_diag *diag) {
+  nabla_weight_component parts[NABLA_WEIGHT_MAX_COMPONENTS];
+  const nabla_weight_desc *whole = &array->packed->weight;
+  const packed_type *type = type_of(array->dense.dtype);
+  nabla_weight_desc piece = *whole;
+  uint32_t count;
+  if (type->is_view && !type->is_piece)
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "a packed array that is a view, not whole "
+                      "blocks in order: quantize what nabla_materialize gives");
+  if (type->is_view) {
+    const nabla_dense *shown = &array->packed->shown;
+    piece.rank = shown->rank;
+    for (uint32_t d = 0; d < shown->rank; d++)
+      piece.shape[d] = (uint64_t)shown->shape[d];
+    NABLA_TRY(nabla_weight_components(&piece, parts, &count, diag));
+    for (uint32_t i = 0; i < count && i < piece.component_count; i++) {
+      const uint64_t first = first_of(type, &piece.layout, parts[i].name) *
+                             (nabla_dtype_bits(parts[i].dtype) / 8);
+      piece.components[i].data =
+          (const char *)whole->components[i].data + first;
+      piece.components[i].bytes = parts[i].bytes;
+    }
+  }
+  *out = piece;
+  return NABLA_OK;
+}
+
 nabla_status nabla_array_weight(nabla_array *array, nabla_weight_desc *out,
                                 nabla_diag *diag) {
   nabla_scope *scope = nabla_scope_innermost();
@@ -375,6 +501,5 @@ nabla_status nabla_array_weight(nabla_array *array, nabla_weight_desc *out,
                               : "array is NULL");
     NABLA_TRY(nabla_realize(scope, 1, &array, diag));
   }
-  *out = array->packed->weight;
-  return NABLA_OK;
+  return nabla_packed_describe(array, out, diag);
 }

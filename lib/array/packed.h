@@ -5,7 +5,7 @@
 #include <mlir-c/IR.h>
 #include <stdbool.h>
 
-#include "lib/array/dtypes.h"
+#include "lib/array/recorder.h"
 #include "nabla/array.h"
 
 /* The type of a packed array has a number, which stands in the place of the
@@ -31,6 +31,15 @@ const char *nabla_packed_text(nabla_dtype dtype);
 NABLA_MUST_USE nabla_status nabla_packed_intern(MlirType type, nabla_dense *out,
                                                 nabla_diag *diag);
 
+/* Makes a packed type that of a slice along its first dimension: packed where
+ * the slices are whole blocks, else dense. */
+NABLA_MUST_USE nabla_status nabla_packed_slice(MlirContext context,
+                                               nabla_array_type *type,
+                                               nabla_diag *diag);
+/* The number of components of a packed type. */
+uint32_t nabla_packed_components(MlirContext context,
+                                 const nabla_array_type *type);
+
 /* The value of a packed array. */
 typedef struct nabla_packed_value {
   nabla_dense shown;        /* dtype of the values, shape; no data */
@@ -47,6 +56,13 @@ NABLA_MUST_USE nabla_status nabla_packed_prepare(nabla_array *array,
 void nabla_packed_forget(nabla_array *array);
 /* Frees the description, with such components. */
 void nabla_packed_free(nabla_array *array);
+
+/* The description of a realized packed array. A slice of whole blocks has the
+ * components of the blocks.
+ * @return NABLA_OK; NABLA_UNSUPPORTED  another view */
+NABLA_MUST_USE nabla_status nabla_packed_describe(const nabla_array *array,
+                                                  nabla_weight_desc *out,
+                                                  nabla_diag *diag);
 
 /* Whether one of these arrays is packed. */
 bool nabla_packed_among(size_t count, nabla_array *const *arrays);

@@ -64,7 +64,8 @@ static nabla_status realize(nabla_scope *scope, nabla_walk *walk,
                             nabla_diag *diag) {
   nabla_program *program;
   nabla_emitted_program emitted = {.walk = walk};
-  const nabla_program_writer writer = {nabla_program_emit, &emitted};
+  const nabla_program_writer writer = {nabla_program_emit, &emitted,
+                                       (nabla_array_policy)scope->policy};
   NABLA_TRY(
       nabla_engine_take(scope->engine, &walk->key, &writer, &program, diag));
   const nabla_status status = run(walk, program, diag);

@@ -342,6 +342,17 @@ static bool read_type(MlirType type, nabla_array_type *out) {
   return nabla_dtype_from_mlir(mlirShapedTypeGetElementType(type), &out->dtype);
 }
 
+nabla_status nabla_recorder_parse(nabla_recorder *recorder, const char *text,
+                                  nabla_array_type *out, nabla_diag *diag) {
+  *recorder->said = 0;
+  const MlirType type = mlirTypeParseGet(recorder->context, nabla_ref(text));
+  if (!mlirTypeIsNull(type) && nablaTypeIsAImplicit(type))
+    return nabla_packed_intern(type, out, diag);
+  return nabla_fail(
+      diag, NABLA_INVALID_ARGUMENT, "%s",
+      *recorder->said ? recorder->said : "the text is no encoding");
+}
+
 /* ---- sizes ---- */
 
 #define MAX_PROBED                                          \

@@ -113,6 +113,12 @@ nabla_recorder_find_built(nabla_recorder *recorder, const nabla_built *built,
 /* The module in which functions are that operations of the recorder call. */
 MlirModule nabla_recorder_module(const nabla_recorder *recorder);
 
+/* Reads the text of the type of a packed array. */
+NABLA_MUST_USE nabla_status nabla_recorder_parse(nabla_recorder *recorder,
+                                                 const char *text,
+                                                 nabla_array_type *out,
+                                                 nabla_diag *diag);
+
 /* The tensor type of a dtype and shape; null for a dtype that programs do not
  * have. */
 MlirType nabla_recorder_type(MlirContext context, const nabla_array_type *type);

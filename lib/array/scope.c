@@ -11,6 +11,12 @@ static _Thread_local nabla_scope *innermost;
 
 nabla_scope *nabla_scope_innermost(void) { return innermost; }
 
+nabla_scope *nabla_scope_set_innermost(nabla_scope *scope) {
+  nabla_scope *before = innermost;
+  innermost = scope;
+  return before;
+}
+
 bool nabla_scope_is_open(const nabla_scope *scope) {
   const nabla_scope *open = innermost;
   while (open && open != scope) open = open->parent;
@@ -34,6 +40,7 @@ nabla_status nabla_scope_create(nabla_engine *engine, nabla_scope **out,
     scope->recorder = innermost->recorder;
     scope->trace = innermost->trace;
     scope->is_eager = innermost->is_eager;
+    scope->policy = innermost->policy;
   } else {
     const nabla_status status =
         nabla_engine_take_recorder(engine, &scope->recorder, diag);
@@ -107,6 +114,15 @@ nabla_status nabla_scope_status(const nabla_scope *scope, nabla_diag *diag) {
 
 void nabla_scope_set_eager(nabla_scope *scope, int is_eager) {
   if (scope) scope->is_eager = is_eager && !scope->trace;
+}
+
+nabla_status nabla_scope_set_policy(nabla_scope *scope, const char *policy,
+                                    nabla_diag *diag) {
+  nabla_array_policy read;
+  NABLA_REQUIRE(scope, diag);
+  NABLA_TRY(nabla_array_policy_read(policy, &read, diag));
+  scope->policy = read;
+  return NABLA_OK;
 }
 
 void nabla_scope_clear(nabla_scope *scope) {

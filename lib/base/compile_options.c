@@ -2,6 +2,7 @@
 #include "lib/base/compile_options.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define OFFSET(member) offsetof(nabla_compile_options, member)
@@ -61,10 +62,18 @@ const nabla_compile_option *nabla_compile_option_find(const char *flag) {
   return NULL;
 }
 
+/* NULL where it is not set. */
+static const char *policy_of_environment(void) {
+  const char *value = getenv("NABLA_POLICY");
+  return value && *value ? value : NULL;
+}
+
 const char *nabla_compile_option_text(const nabla_compile_option *row,
                                       const nabla_compile_options *options) {
   const char *value;
   memcpy(&value, (const char *)options + row->member, sizeof value);
+  if (!value && row == &nabla_compile_option_rows[NABLA_COMPILE_OPTION_policy])
+    value = policy_of_environment();
   return value ? value : row->fallback;
 }
 
@@ -116,8 +125,11 @@ static nabla_status fail_value(const nabla_compile_option *row,
     list[used++] = *at == '|' ? ',' : *at;
     if (*at == '|') list[used++] = ' ';
   }
-  nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                                   "unknown %s '%s'", row->flag, value);
+  const char *origin =
+      value == policy_of_environment() ? " in NABLA_POLICY" : "";
+  nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT, "unknown %s '%.100s'%s",
+                 row->flag, value, origin);
   nabla_diag_set_next(diag, "legal are %s", list);
   return status;
 }

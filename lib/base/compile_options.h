@@ -47,7 +47,8 @@ extern const nabla_compile_option
 /* The row whose flag is `flag`, or NULL. */
 const nabla_compile_option *nabla_compile_option_find(const char *flag);
 
-/* The member of a text, a choice or a flag, its fallback where it is NULL. */
+/* The member of a text, a choice or a flag; where it is NULL its fallback,
+ * which of the policy is NABLA_POLICY in the environment if that is set. */
 const char *nabla_compile_option_text(const nabla_compile_option *row,
                                       const nabla_compile_options *options);
 

@@ -89,7 +89,13 @@ void nabla_compiler_destroy(nabla_compiler *compiler) {
 
 nabla_compile_report nabla_compiler_last_report(
     const nabla_compiler *compiler) {
-  return compiler->report;
+  const nabla_dispatch_counts *counts = &compiler->context.counts;
+  nabla_compile_report report = compiler->report;
+  report.materializations = counts->materializations;
+  report.rules = counts->replaced;
+  report.declined = counts->declined;
+  report.fused = counts->fused;
+  return report;
 }
 
 /* ---- options ---- */

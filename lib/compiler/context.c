@@ -1,6 +1,7 @@
 /* MLIR contexts and their diagnostics; see context.h. */
 #include "lib/compiler/context.h"
 
+#include <inttypes.h>
 #include <mlir-c/RegisterEverything.h>
 #include <mlir-c/Support.h>
 #include <pthread.h>
@@ -14,11 +15,12 @@
 #include "lib/kernels/builder/text.h"
 #include "transforms/user_rules/user_rules.h"
 
-#define CONTEXT_BYTES                                      \
-  ((uint64_t)64 << 20)  /* of programs, then a new context \
-                         */
-#define MAX_FUSED    64 /* locations in one, nested or side by side */
-#define RECORD_LIMIT ((size_t)1 << 20) /* bytes of diagnostics in a cache */
+#define CONTEXT_BYTES                                       \
+  ((uint64_t)64 << 20)   /* of programs, then a new context \
+                          */
+#define MAX_FUSED     64 /* locations in one, nested or side by side */
+#define RECORD_COUNTS 2  /* the kind of a record */
+#define RECORD_LIMIT  ((size_t)1 << 20) /* bytes of diagnostics in a cache */
 
 /* ---- diagnostics ---- */
 
@@ -123,7 +125,28 @@ static MlirLogicalResult handle(MlirDiagnostic diagnostic, void *self) {
   return mlirLogicalResultSuccess();
 }
 
-void nabla_context_replay(const nabla_context *context, const uint8_t *records,
+/* ---- counts ---- */
+
+static void record_counts(nabla_context *context) {
+  const nabla_dispatch_counts *c = &context->counts;
+  char text[100];
+  (void)snprintf(text, sizeof text,
+                 "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
+                 c->materializations, c->replaced, c->declined, c->fused);
+  record(context, RECORD_COUNTS, text);
+}
+
+/* Counts that an entry of the cache does not have are 0. */
+static void read_counts(nabla_context *context, const char *text) {
+  nabla_dispatch_counts *c = &context->counts;
+  uint64_t *const list[] = {&c->materializations, &c->replaced, &c->declined,
+                            &c->fused};
+  char *at = (char *)(uintptr_t)text;
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    *list[i] = strtoull(at, &at, 10);
+}
+
+void nabla_context_replay(nabla_context *context, const uint8_t *records,
                           size_t size) {
   const uint8_t *end = records + size;
   while (records < end) {
@@ -132,7 +155,10 @@ void nabla_context_replay(const nabla_context *context, const uint8_t *records,
     if (in_source == 0) /* the kind, not an end */
       nul = memchr(records + 1, 0, (size_t)(end - records - 1));
     if (!nul) return;
-    say(context, in_source, (const char *)records + 1);
+    if (in_source == RECORD_COUNTS)
+      read_counts(context, (const char *)records + 1);
+    else
+      say(context, in_source, (const char *)records + 1);
     records = nul + 1;
   }
 }
@@ -195,6 +221,7 @@ nabla_status nabla_context_begin(nabla_context *context, const char *source,
   }
   context->source = source;
   context->errors = context->record_failed = 0;
+  context->counts = (nabla_dispatch_counts){0};
   context->recorded.size = 0;
   return NABLA_OK;
 }
@@ -267,8 +294,11 @@ nabla_status nabla_context_run(nabla_context *context, MlirModule module,
                                const char *pipeline, nabla_diag *diag) {
   if (!has_passes(context, pipeline))
     NABLA_TRY(make_passes(context, pipeline, diag));
+  (void)nabla_dispatch_take_counts(); /* of a compilation that failed */
   const MlirLogicalResult result =
       mlirPassManagerRunOnOp(context->passes, mlirModuleGetOperation(module));
+  context->counts = nabla_dispatch_take_counts();
+  record_counts(context);
   if (mlirLogicalResultIsSuccess(result) &&
       mlirOperationVerify(mlirModuleGetOperation(module)))
     return NABLA_OK;

@@ -8,6 +8,7 @@
 
 #include "lib/base/memory.h"
 #include "nabla/status.h"
+#include "transforms/dispatch/rule_set.h"
 
 typedef struct nabla_context {
   MlirContext mlir; /* null: not made yet */
@@ -21,11 +22,12 @@ typedef struct nabla_context {
   void *diagnostic_self;
   const char *source; /* what the program is called in diagnostics */
   /* Diagnostics of this compilation, for the cache: records of a byte, 1 when
-   * the text follows the name of the program and else 0, and the text with its
-   * NUL. */
+   * the text follows the name of the program, 2 for the counts, and else 0, and
+   * the text with its NUL. */
   nabla_buffer recorded;
-  int record_failed; /* no memory for it: do not cache */
-  int errors;        /* of this compilation */
+  nabla_dispatch_counts counts; /* of this compilation */
+  int record_failed;            /* no memory for it: do not cache */
+  int errors;                   /* of this compilation */
 } nabla_context;
 
 void nabla_context_init(nabla_context *context,
@@ -70,8 +72,9 @@ void nabla_context_forget_passes(nabla_context *context);
 /* Gives a text to whoever listens to diagnostics. */
 void nabla_context_say(const nabla_context *context, const char *text);
 
-/* Gives the diagnostics of `records`, as recorded in an earlier compilation. */
-void nabla_context_replay(const nabla_context *context, const uint8_t *records,
+/* Gives the diagnostics of `records`, as recorded in an earlier compilation,
+ * and takes its counts. */
+void nabla_context_replay(nabla_context *context, const uint8_t *records,
                           size_t size);
 
 #endif

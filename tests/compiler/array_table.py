@@ -23,6 +23,7 @@ WORDS = {"x": [ARRAY], "y": [ARRAY], "list": [COUNT, DIMS], "dim": ["int64_t"],
          "scope": ["nabla_scope *"], "arrays": [COUNT, "nabla_array *const *"],
          "out": ["nabla_array **"], "values": [DIMS], "count": [COUNT],
          "kind": [re.compile(r"nabla_(window|scatter)_kind")],
+         "text": ["const char *"],
          "options": [re.compile(r"const nabla_\w+ \*")]}
 # The op of kinds of rows that do not name one.
 OPS = {"COMPARISON": "compare", "REDUCTION": "reduce", "FILLED": "full",

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "nabla/array.h"
+#include "nabla/array_rule.h"
 #include "nabla/compiler.h"
 #include "nabla/custom_encoding.h"
 #include "nabla/derivative.h"

@@ -722,6 +722,9 @@ def add_packed(m):
     m.add("pack", [codes, scales], [(3, 128)], [],
           [want("f32", decoded.reshape(3, 128), 2)])
     m.add("pack", [codes], [(3, 128)], [], None)
+    m.add("pack_as", [codes, scales], [(3, 128)], [],
+          [want("f32", decoded.reshape(3, 128), 2)])
+    m.add("pack_as", [codes], [(3, 128)], [], None)
     m.add("stop_gradient", [x], [], [], [want("f32", whole)])
     m.add("implicit_depth", [x], [], [], [want("i64", np.array(0))])
 

@@ -319,6 +319,12 @@ CALL(pack) {
   OUT = nabla_materialize(
       nabla_pack(r->in_count, r->in, &storage, shape.count, shape.values));
 }
+CALL(pack_as) {
+  const list shape = take_list();
+  OUT = nabla_materialize(nabla_pack_as(r->in_count, r->in,
+                                        "#nabla.int8<block = 64>", shape.count,
+                                        shape.values));
+}
 CALL(unpack) {
   const nabla_storage storage = layout();
   r->out_count = 2;

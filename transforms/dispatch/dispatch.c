@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dialect/control.h"
+#include "dialect/encoding/custom_encoding.h"
 #include "dialect/ops.h"
 #include "dialect/verify/checks.h"
 #include "transforms/composite/decompositions.h"
@@ -46,7 +47,16 @@ typedef struct miss {
 typedef struct report {
   miss *first, **end;
   bool failed;
+  nabla_dispatch_counts counts;
 } report;
+
+static _Thread_local nabla_dispatch_counts last_counts;
+
+nabla_dispatch_counts nabla_dispatch_take_counts(void) {
+  const nabla_dispatch_counts counts = last_counts;
+  last_counts = (nabla_dispatch_counts){0};
+  return counts;
+}
 
 static void encoding_text(MlirType type, char *out, size_t size) {
   nabla_text text = {0};
@@ -122,6 +132,24 @@ static bool flows(MlirOperation op, intptr_t index) {
       mlirValueGetType(mlirBlockGetArgument(body, index)));
 }
 
+static bool refuse(MlirOperation op, MlirType type, const char *why) {
+  char encoding[96];
+  encoding_text(type, encoding, sizeof encoding);
+  nabla_error_at(op,
+                 "has an operand of %s, an encoding that is never "
+                 "materialized: %s",
+                 encoding, why);
+  return false;
+}
+
+/* What the encoding of an implicit type says of operations that no rule
+ * takes. */
+static nabla_encoding_fallback fallback_of(MlirType type) {
+  return nabla_implicit_encoding(type).kind == NABLA_KIND_CUSTOM
+             ? nabla_custom_fallback(nablaImplicitTypeParts(type).encoding)
+             : NABLA_FALLBACK_REPORT;
+}
+
 /* Decodes each implicit operand by a nabla.materialize before the op, and
  * counts it. */
 static bool materialize(MlirOperation op, report *r, const char *why) {
@@ -130,7 +158,10 @@ static bool materialize(MlirOperation op, report *r, const char *why) {
     MlirValue value = mlirOperationGetOperand(op, i);
     MlirType type = mlirValueGetType(value);
     if (!nablaTypeIsAImplicit(type) || flows(op, i)) continue;
-    count_miss(r, op, type, why);
+    const nabla_encoding_fallback fallback = fallback_of(type);
+    if (fallback == NABLA_FALLBACK_NEVER) return refuse(op, type, why);
+    r->counts.materializations++;
+    if (fallback == NABLA_FALLBACK_REPORT) count_miss(r, op, type, why);
     nabla_op_spec spec = {"nabla.materialize", 1, &value, -1, NULL, 0, NULL};
     MlirOperation dense = nabla_op_create(op, &spec);
     if (mlirOperationIsNull(dense)) return false;
@@ -190,9 +221,14 @@ static nabla_rule_outcome call_rule(const nabla_dispatch_rule *rule,
                                     MlirOperation op, const char **why,
                                     void *self) {
   dispatching *d = self;
-  if (rule->apply) return rule->apply(op, why);
   size_t index = (size_t)(rule - d->rules->rules) - d->rules->table_count;
-  return nabla_work_ask_added(&d->work, &d->rules->added[index], why);
+  const nabla_rule_outcome outcome =
+      rule->apply
+          ? rule->apply(op, why)
+          : nabla_work_ask_added(&d->work, &d->rules->added[index], why);
+  if (outcome == NABLA_RULE_DECLINED) d->report.counts.declined++;
+  if (outcome == NABLA_RULE_APPLIED) d->report.counts.replaced++;
+  return outcome;
 }
 
 /* Tries the rules from files, in their order; they come before all others. */
@@ -224,6 +260,45 @@ static nabla_rule_outcome ask_rules(dispatching *d, MlirOperation op,
     nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
                             rule->summary);
   return outcome;
+}
+
+/* The rule for any operation that comes after `last` (NULL: the first) by
+ * precedence, then in the order in which they were added; NULL. */
+static const nabla_rule_description *next_of_any(
+    const nabla_rule_set *set, const nabla_rule_description *last) {
+  const nabla_rule_description *best = NULL;
+  for (size_t i = 0; i < set->added_count; i++) {
+    const nabla_rule_description *rule = &set->added[i];
+    if (strcmp(rule->op, NABLA_RULE_ANY_OP) != 0) continue;
+    if (last && (rule->precedence > last->precedence ||
+                 (rule->precedence == last->precedence && rule <= last)))
+      continue;
+    if (!best || rule->precedence > best->precedence) best = rule;
+  }
+  return best;
+}
+
+/* Tries the rules for whatever no other takes. A composite is decomposed
+ * first. */
+static nabla_rule_outcome ask_rules_of_any(dispatching *d, MlirOperation op,
+                                           const char **why) {
+  const nabla_rule_description *rule = NULL;
+  MlirLocation location = mlirOperationGetLocation(op);
+  if (nabla_is_composite(op)) return NABLA_RULE_DECLINED;
+  while ((rule = next_of_any(d->rules, rule))) {
+    const char *own_why = NULL;
+    nabla_rule_outcome outcome = nabla_work_ask_added(&d->work, rule, &own_why);
+    if (outcome == NABLA_RULE_DECLINED) {
+      if (own_why) *why = own_why;
+      continue;
+    }
+    if (outcome == NABLA_RULE_APPLIED) d->report.counts.replaced++;
+    if (outcome != NABLA_RULE_FAILED)
+      nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
+                              rule->summary);
+    return outcome;
+  }
+  return NABLA_RULE_DECLINED;
 }
 
 /* Replaces splat operands that no rule accepted by constants, which later
@@ -290,7 +365,11 @@ static bool dispatch(dispatching *d, MlirOperation op) {
     if (!needs_dispatch(op)) return true;
     int taken = take_splats(op, location);
     if (taken < 0) return false;
-    if (taken == 0) return fall_back(d, op, why);
+    if (taken) continue;
+    outcome = ask_rules_of_any(d, op, &why);
+    if (outcome == NABLA_RULE_FAILED) return false;
+    if (outcome == NABLA_RULE_APPLIED) return true;
+    if (outcome == NABLA_RULE_DECLINED) return fall_back(d, op, why);
   }
   return true;
 }
@@ -336,6 +415,39 @@ void nabla_release_dispatch(void *prepared) {
   nabla_rule_set_destroy(prepared);
 }
 
+static bool is_default(MlirOperation op) {
+  return !mlirAttributeIsNull(
+      mlirOperationGetAttributeByName(op, nabla_ref(NABLA_RULE_DEFAULT)));
+}
+
+static bool forget_default(MlirOperation op, void *self) {
+  (void)self;
+  mlirOperationRemoveAttributeByName(op, nabla_ref(NABLA_RULE_DEFAULT));
+  return true;
+}
+
+static bool is_fused(MlirOperation op) {
+  MlirStringRef name = nabla_name(op);
+  static const char prefix[] = "nabla.fused_";
+  return name.length >= sizeof prefix - 1 &&
+         !memcmp(name.data, prefix, sizeof prefix - 1);
+}
+
+/* Takes the marks of rules away, and counts what there is now. */
+static bool finish(report *r, MlirOperation root) {
+  nabla_op_list fused = nabla_ops_collect(root, is_fused);
+  const bool failed = fused.failed;
+  r->counts.fused = fused.count;
+  nabla_op_list_deinit(&fused);
+  if (failed) return false;
+  last_counts.materializations += r->counts.materializations;
+  last_counts.replaced += r->counts.replaced;
+  last_counts.declined += r->counts.declined;
+  last_counts.fused += r->counts.fused;
+  return mlirLogicalResultIsSuccess(
+      nabla_ops_each(root, is_default, forget_default, NULL));
+}
+
 static bool is_stop(MlirOperation op) {
   return nabla_is(op, "nabla.stop_gradient");
 }
@@ -368,7 +480,8 @@ MlirLogicalResult nabla_run_dispatch(MlirOperation op,
               dispatch_all(&d, op);
   nabla_target_unmark(op);
   print_misses(r, say);
-  good = good && !r->failed && !(say == POLICY_ERROR && r->first);
+  good =
+      finish(r, op) && good && !r->failed && !(say == POLICY_ERROR && r->first);
   while (r->first) {
     miss *next = r->first->next;
     free(r->first);

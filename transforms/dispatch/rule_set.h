@@ -1,14 +1,24 @@
 /* The rules that one run of nabla-dispatch asks: built in, and from outside.
- * transforms/user_rules defines the functions. */
+ * Functions are defined in transforms/user_rules, and in
+ * transforms/dispatch/dispatch.c. */
 #ifndef NABLA_TRANSFORMS_DISPATCH_RULE_SET_H
 #define NABLA_TRANSFORMS_DISPATCH_RULE_SET_H
 
 #include <mlir-c/Rewrite.h>
+#include <stdint.h>
 
 #include "nabla/mlir.h"
 #include "transforms/dispatch/rules.h"
 
 #define NABLA_RULES_SEPARATOR ';' /* between names of files */
+
+/* The operation of a rule that is asked for every operation which no other rule
+ * takes, before its operands are materialized; kinds are not compared. */
+#define NABLA_RULE_ANY_OP "*"
+
+/* An attribute of operations while nabla-dispatch runs: a list of the ids of
+ * rules that have taken it already (nabla_default, nabla/array_rule.h). */
+#define NABLA_RULE_DEFAULT "nabla.default_of"
 
 /* A pattern of a file. */
 typedef struct nabla_file_rule {
@@ -31,5 +41,14 @@ typedef struct nabla_rule_set {
  * error was reported. */
 nabla_rule_set *nabla_rule_set_create(MlirContext context, const char *files);
 void nabla_rule_set_destroy(nabla_rule_set *set);
+
+/* What runs of nabla-dispatch on this thread counted since the last call. */
+typedef struct nabla_dispatch_counts {
+  uint64_t materializations; /* operands of operations that no rule took */
+  uint64_t replaced;         /* operations, by rules                     */
+  uint64_t declined;         /* times that a rule declined               */
+  uint64_t fused;            /* fused operations that there are          */
+} nabla_dispatch_counts;
+nabla_dispatch_counts nabla_dispatch_take_counts(void);
 
 #endif

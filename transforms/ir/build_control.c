@@ -204,9 +204,37 @@ static MlirType slice_of(const nabla_builder *b, MlirType whole) {
 }
 
 /* Returns the type of `length` slices, stacked. */
+/* The implicit type whose slices have the type `slice`; null where there is
+ * none. */
+static MlirType stacked_implicit(const nabla_builder *b, MlirType slice,
+                                 int64_t length) {
+  int64_t dims[NABLA_MAX_RANK] = {length};
+  const nablaImplicit part = nablaImplicitTypeParts(slice);
+  const MlirType none = {NULL};
+  char message[NABLA_MESSAGE_SIZE];
+  nabla_slices found;
+  if (part.rank >= NABLA_MAX_RANK || nabla_is_dynamic(length)) return none;
+  for (intptr_t i = 0; i < part.rank; i++) dims[i + 1] = part.shape[i];
+  const nablaImplicitType stored = {
+      part.rank + 1, 0, dims, NULL, part.elementType, part.encoding};
+  if (!nablaHookImplicitVerify(&stored, message)) return none;
+  const MlirType whole =
+      nablaHookImplicitCanonical(nabla_op_context(b->before), &stored);
+  return nabla_slices_find(whole, slice, &found) && !found.any_shared ? whole
+                                                                      : none;
+}
+
 static MlirType stacked_of(const nabla_builder *b, MlirType slice,
                            int64_t length) {
   int64_t dims[NABLA_MAX_RANK] = {length};
+  if (nablaTypeIsAImplicit(slice)) {
+    const MlirType whole = stacked_implicit(b, slice, length);
+    if (mlirTypeIsNull(whole))
+      nabla_error_at(b->before,
+                     "a scan stacks implicit arrays of whole blocks, of a "
+                     "known number: materialize the output of the body");
+    return whole;
+  }
   if (!mlirTypeIsARankedTensor(slice) ||
       mlirShapedTypeGetRank(slice) >= NABLA_MAX_RANK) {
     nabla_error_at(b->before,

@@ -50,6 +50,7 @@ static bool kind_named(const char *name, nabla_operand_kind *out) {
 static nabla_status check_op(const nabla_rule_description *rule,
                              nabla_diag *diag) {
   size_t count;
+  if (!strcmp(rule->op, NABLA_RULE_ANY_OP)) return NABLA_OK;
   const nabla_op_row *rows = nabla_op_rows(&count);
   nabla_nearest near = nabla_nearest_begin(rule->op, strlen(rule->op));
   for (size_t i = 0; i < count; i++) {
@@ -120,24 +121,48 @@ static bool copy(const nabla_rule_description *rule,
   return good;
 }
 
+/* Adds one rule; the lock is held. */
+static nabla_status add(const nabla_rule_description *rule, nabla_diag *diag) {
+  if (is_taken(rule->id))
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "there is a rule '%.60s' already", rule->id);
+  if (added_count == MAX_ADDED)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "there are %d added rules already", MAX_ADDED);
+  if (!copy(rule, &added[added_count]))
+    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a rule");
+  added_count++;
+  return NABLA_OK;
+}
+
+/* Takes away the rule that was added last; the lock is held. */
+static void remove_last(void) {
+  const nabla_rule_description *rule = &added[--added_count];
+  const char *texts[] = {rule->id,  rule->op,      rule->lhs,
+                         rule->rhs, rule->summary, rule->version};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    free((void *)(uintptr_t)texts[i]);
+}
+
+nabla_status nabla_rules_add(size_t count, const nabla_rule_description *rules,
+                             nabla_diag *diag) {
+  nabla_status status = NABLA_OK;
+  size_t done = 0;
+  for (size_t i = 0; i < count; i++) NABLA_TRY(check(&rules[i], diag));
+  pthread_mutex_lock(&lock);
+  while (!status && done < count) {
+    status = add(&rules[done], diag);
+    if (!status) done++;
+  }
+  while (status && done--) remove_last();
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
 nabla_status nabla_add_rule(const nabla_rule_description *rule,
                             nabla_diag *diag) {
   NABLA_REQUIRE(rule, diag);
-  NABLA_TRY(check(rule, diag));
-  nabla_status status = NABLA_OK;
-  pthread_mutex_lock(&lock);
-  if (is_taken(rule->id))
-    status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                        "there is a rule '%.60s' already", rule->id);
-  else if (added_count == MAX_ADDED)
-    status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                        "there are %d added rules already", MAX_ADDED);
-  else if (!copy(rule, &added[added_count]))
-    status = nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a rule");
-  else
-    added_count++;
-  pthread_mutex_unlock(&lock);
-  return status;
+  return nabla_rules_add(1, rule, diag);
 }
 
 bool nabla_rule_files_add(const char *path) {

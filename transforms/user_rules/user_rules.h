@@ -37,6 +37,11 @@ bool nabla_rule_files_add(const char *path);
  * versions. Returns false if one has no version; then nothing may be cached. */
 bool nabla_added_rules_describe(nabla_text *out);
 
+/* Adds all rules of a list, or none: as nabla_add_rule. */
+NABLA_MUST_USE nabla_status nabla_rules_add(size_t count,
+                                            const nabla_rule_description *rules,
+                                            nabla_diag *diag);
+
 /* Returns the number of rules added so far; rules are never removed. */
 size_t nabla_added_rules_count(void);
 

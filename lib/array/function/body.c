@@ -9,6 +9,7 @@
 
 #include "lib/array/dtypes.h"
 #include "lib/array/engine.h"
+#include "lib/array/packed.h"
 #include "transforms/ir/ir.h"
 
 void nabla_body_init(nabla_body *body, const nabla_array_call *site,
@@ -45,7 +46,11 @@ static nabla_status add_arguments(nabla_body *body, nabla_diag *diag) {
   for (size_t i = 0; i < body->argument_count; i++) {
     nabla_array_type type =
         body->types ? body->types[i] : body->outside[i]->dense;
-    if (i >= body->whole_count) {
+    if (i >= body->whole_count && nabla_dtype_is_packed(type.dtype)) {
+      const MlirContext context =
+          nabla_recorder_context(body->trace.scope->recorder);
+      NABLA_TRY(nabla_packed_slice(context, &type, diag));
+    } else if (i >= body->whole_count) {
       type.rank--;
       memmove(type.shape, type.shape + 1, type.rank * sizeof type.shape[0]);
     }

@@ -125,6 +125,8 @@ static nabla_status copy_options(nabla_function *function,
     function->options.max_traces =
         TRACES_PER_KEPT * function->options.max_signatures;
   const char *name;
+  NABLA_TRY(nabla_array_policy_read(options->policy, &function->policy, diag));
+  function->options.policy = NULL;
   NABLA_TRY(copy_text(function, function->options.name, &name, diag));
   NABLA_TRY(copy_dims(function, options, diag));
   NABLA_TRY(copy_replacements(function, options->state_count, options->states,
@@ -398,6 +400,10 @@ static nabla_status trace_new(const nabla_function_arguments *call,
     return status;
   }
   function->counts.bytes += traced->bytes;
+  function->counts.materializations += traced->counts.materializations;
+  function->counts.rules += traced->counts.replaced;
+  function->counts.declined += traced->counts.declined;
+  function->counts.fused += traced->counts.fused;
   *out = traced;
   return NABLA_OK;
 }

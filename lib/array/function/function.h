@@ -43,6 +43,8 @@ typedef struct nabla_traced {
   nabla_array **captures; /* held, realized */
   nabla_traced_result *results;
   nabla_buffer bytecode;
+  nabla_array_policy policy;
+  nabla_dispatch_counts counts;
   nabla_program *program;  /* NULL for a function with states */
   nabla_program *sessions; /* for sessions: captures are bound; or NULL */
   uint64_t bytes;
@@ -62,6 +64,7 @@ struct nabla_function {
   /* NULL, or frees `options.self` when the function is destroyed. */
   void (*release)(void *self);
   uint64_t number; /* of this process */
+  nabla_array_policy policy;
   /* Copies; texts are in `texts`. */
   nabla_function_options options;
   nabla_function_dim *dims;

@@ -33,7 +33,8 @@ static nabla_status take_program(const nabla_function *function,
   if (!status) {
     const nabla_graph_key graph = {XXH3_128bits(key.data, key.size), key.data,
                                    key.size};
-    const nabla_program_writer writer = {write_bytecode, traced};
+    const nabla_program_writer writer = {write_bytecode, traced,
+                                         traced->policy};
     status = nabla_engine_take(function->engine, &graph, &writer, out, diag);
   }
   nabla_buffer_deinit(&key);

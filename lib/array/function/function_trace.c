@@ -253,7 +253,8 @@ static nabla_status write_bytecode(void *self, nabla_buffer *bytecode,
  * donated arguments. */
 static nabla_status take_program(tracing *t, nabla_diag *diag) {
   nabla_buffer *key = &t->walk.key_memory;
-  const nabla_program_writer writer = {write_bytecode, t->traced};
+  const nabla_program_writer writer = {write_bytecode, t->traced,
+                                       t->traced->policy};
   for (size_t i = 0; i < t->traced->result_count; i++) {
     const uint32_t word[2] = {(uint32_t)i, t->traced->results[i].donor};
     if (word[1] != UINT32_MAX)
@@ -261,8 +262,10 @@ static nabla_status take_program(tracing *t, nabla_diag *diag) {
   }
   const nabla_graph_key graph = {XXH3_128bits(key->data, key->size), key->data,
                                  key->size};
-  return nabla_engine_take(t->function->engine, &graph, &writer,
-                           &t->traced->program, diag);
+  NABLA_TRY(nabla_engine_take(t->function->engine, &graph, &writer,
+                              &t->traced->program, diag));
+  t->traced->counts = nabla_program_counts(t->traced->program);
+  return NABLA_OK;
 }
 
 static nabla_status compile(tracing *t, nabla_diag *diag) {
@@ -349,6 +352,9 @@ nabla_status nabla_function_trace(const nabla_function_arguments *call,
   const nabla_allocator *allocator = call->function->allocator;
   void *arguments = NULL, *results = NULL;
   NABLA_TRY(check_options(call, diag));
+  traced->policy = call->function->policy
+                       ? call->function->policy
+                       : (nabla_array_policy)call->scope->policy;
   nabla_status status =
       nabla_tree_copy_init(&t.in, allocator, call->arguments, diag);
   if (!status)

@@ -56,9 +56,12 @@ static nabla_status declare(void *self, const char *name, nabla_array **place,
   size_t id;
   uint64_t shape[NABLA_ARRAY_MAX_RANK];
   const nabla_dense *dense = &(*place)->dense;
-  if ((*place)->packed)
-    return nabla_tree_declare_packed(o->writer, name, &(*place)->packed->weight,
-                                     &o->version, diag);
+  if ((*place)->packed) {
+    nabla_weight_desc weight;
+    NABLA_TRY(nabla_packed_describe(*place, &weight, diag));
+    return nabla_tree_declare_packed(o->writer, name, &weight, &o->version,
+                                     diag);
+  }
   for (uint32_t i = 0; i < dense->rank; i++)
     shape[i] = (uint64_t)dense->shape[i];
   return nabla_safetensors_writer_add(o->writer, name, strlen(name),
@@ -69,9 +72,11 @@ static nabla_status declare(void *self, const char *name, nabla_array **place,
 static nabla_status write_leaf(void *self, const char *name,
                                nabla_array **place, nabla_diag *diag) {
   output *o = self;
-  if ((*place)->packed)
-    return nabla_tree_write_packed(o->writer, name, &(*place)->packed->weight,
-                                   &o->count, diag);
+  if ((*place)->packed) {
+    nabla_weight_desc weight;
+    NABLA_TRY(nabla_packed_describe(*place, &weight, diag));
+    return nabla_tree_write_packed(o->writer, name, &weight, &o->count, diag);
+  }
   const nabla_dense *dense = &(*place)->dense;
   const size_t bytes = nabla_dtype_bytes(dense), id = o->count++;
   if (!bytes) return NABLA_OK;
