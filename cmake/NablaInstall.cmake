@@ -175,7 +175,7 @@ install(DIRECTORY "${CMAKE_SOURCE_DIR}/docs"
   PATTERN STATUS.md EXCLUDE)
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples"
   DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev
-  FILES_MATCHING PATTERN "*.[ch]" PATTERN "*.mlir")
+  FILES_MATCHING PATTERN "*.[ch]" PATTERN "*.py" PATTERN "*.mlir")
 install(FILES "${CMAKE_SOURCE_DIR}/examples/embed/CMakeLists.txt"
   "${CMAKE_SOURCE_DIR}/examples/embed/Makefile"
   DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/embed COMPONENT dev)

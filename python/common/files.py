@@ -135,7 +135,7 @@ class _Told:
 
     def __init__(self, progress: Optional[Progress], pool: Optional[Handle]):
         self.error: Optional[BaseException] = None
-        self.callback = _c.nabla_environment_progress(self._call)
+        self.callback = _c.nabla_environment_progress_callback(self._call)
         self.progress, self.pool = progress, pool
         self.environment = environment(pool)
         if progress is not None:
@@ -146,7 +146,8 @@ class _Told:
         try:
             it = _c.nabla_progress.from_address(moment)
             done = it.bytes_done / it.bytes_total if it.bytes_total else 0.0
-            stop = self.progress(done, it.tensor.decode() if it.tensor else None)
+            told = self.progress or (lambda part, name: None)
+            stop = told(done, it.tensor.decode() if it.tensor else None)
             return 1 if stop else 0
         except BaseException as error:  # raised again behind the call of C
             self.error = error

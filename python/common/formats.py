@@ -37,9 +37,9 @@ def encodings() -> Dict[str, Encoding]:
         out[row.name.decode()] = Encoding(row.name.decode(), row.summary.decode(),
                                           row.bits)
     first = LIB.nabla_ggml_formats(byref(count))
-    for row in (_c.nabla_ggml * count.value).from_address(first):
-        out[row.name.decode()] = Encoding(row.name.decode(), row.summary.decode(),
-                                          8 * row.bytes // row.elements)
+    for block in (_c.nabla_ggml * count.value).from_address(first):
+        out[block.name.decode()] = Encoding(block.name.decode(), block.summary.decode(),
+                                            8 * block.bytes // block.elements)
     return out
 
 
@@ -91,8 +91,8 @@ def to_storage(encoding: str, block: Union[int, str, None] = None,
         raise InvalidArgument("a block is a number, \"row\" or \"tensor\", not %r" %
                               (block,))
     if block != "tensor" and block != "row":
-        size = _c.nabla_packed_size()
-        call(LIB.nabla_format_size, byref(format_), 0, byref(size))
+        sizes = _c.nabla_packed_size()
+        call(LIB.nabla_format_size, byref(format_), 0, byref(sizes))
     return _c.nabla_storage(kind=_c.STORAGE_PLANES, format=format_)
 
 

@@ -124,6 +124,7 @@ class Session(Owner):
     run. One thread at a time runs it; the states are all zero at first."""
 
     _noun = "session"
+    _signatures: Dict[str, Any]
 
     def __init__(self, program: Program, threads: Union[int, Pool, None] = None):
         pool = None if threads is None else handle_of(threads)
@@ -140,7 +141,6 @@ class Session(Owner):
     def _adopt(self, session: int, *parents: Handle) -> None:
         self._handle = Handle(session, LIB.nabla_session_close, *parents)
         self._executable = parents[0]
-        self._signatures: Dict[str, Any] = {}
 
     def _found(self, name: str) -> Any:
         address = LIB.nabla_executable_find(self._executable.value, name.encode())

@@ -63,7 +63,8 @@ def callback(headers, name, it):
 
 
 def text(headers):
-    lines = ['"""Declarations of the C headers. Made by python/generate."""',
+    lines = ["# mypy: ignore-errors",
+             '"""Declarations of the C headers. Made by python/generate."""',
              "from ctypes import (CFUNCTYPE, Structure, c_char, c_char_p, c_double,",
              "                    c_float, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint8,",
              "                    c_uint16, c_uint32, c_uint64, c_void_p)", "",
@@ -84,7 +85,7 @@ def text(headers):
     for name, members in headers.structs.items():
         for member in members or []:
             if member.callback:
-                lines.append(callback(headers, "%s_%s" % (name, member.name),
+                lines.append(callback(headers, "%s_%s_callback" % (name, member.name),
                                       member.callback))
     lines += ["", "# function: its result and parameters", "FUNCTIONS = {"]
     for name, it in headers.functions.items():

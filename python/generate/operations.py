@@ -141,7 +141,7 @@ class Writer:
                 self.operand(member.name)
             elif type_.name == "nabla_array" and member.name == "out":
                 self.results = RESULTS.get(self.name) or (
-                    "len(sizes)" if self.name == "split" else "count")
+                    "_length(sizes)" if self.name == "split" else "count")
                 self.arguments.append("r.out(%s)" % self.results)
             elif type_.name == "nabla_array":  # arrays whose count another list has
                 self.parameter(member.name, "Sequence[ArrayLike]", "")
@@ -219,8 +219,35 @@ class Writer:
                                           result),
                  '        """%s"""' % docstring(self.function.comment).replace(
                      "\n", "\n        "),
-                 "        return %s(%s)" % (name, ", ".join(passed))]
+                 "        return %s(%s)  # type: ignore[arg-type]" % (
+                     name, ", ".join(passed))]
         return "\n".join(lines)
+
+
+OPERATORS = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "mod": "mod",
+    "pow": "pow", "matmul": "matmul", "and": "and_", "or": "or_", "xor": "xor",
+    "floordiv": "_floor_divide"}
+COMPARISONS = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal",
+               "gt": "greater", "ge": "greater_equal"}
+
+
+def operators():
+    """Python's operators, as methods."""
+    lines = []
+    for name, function in list(OPERATORS.items()) + list(COMPARISONS.items()):
+        override = "  # type: ignore[override]" if name in ("eq", "ne") else ""
+        both = [("__%s__" % name, "self, other")]
+        if name in OPERATORS:
+            both.append(("__r%s__" % name, "other, self"))
+        for method, order in both:
+            lines += ["    def %s(self, other: ArrayLike) -> 'Array':%s" % (method,
+                                                                         override),
+                      "        if not _is_operand(other):",
+                      "            return NotImplemented",
+                      "        return %s(%s)  # type: ignore[arg-type]" % (function,
+                                                                         order), ""]
+    return lines
 
 
 def docstring(comment):
@@ -255,6 +282,16 @@ def asarray(value: Any) -> "Array":
     return make(value)
 
 
+def _is_operand(value: Any) -> bool:
+    from .arrays import is_arraylike
+    return is_arraylike(value)
+
+
+def _floor_divide(x: "ArrayLike", y: "ArrayLike") -> "Array":
+    from .arrays import floor_divide
+    return floor_divide(x, y)
+
+
 def _length(value: Any) -> int:
     return 1 if isinstance(value, int) else len(value)
 
@@ -286,7 +323,7 @@ def text(headers, source):
         if method:
             methods += [method, ""]
     parts += ["", "", "class Methods:", '    """The operations as methods of an '
-              'array."""', "", "    __slots__ = ()", ""] + methods
+              'array."""', "", "    __slots__ = ()", ""] + methods + operators()
     return "\n".join(parts) + "\n"
 
 

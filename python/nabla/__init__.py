@@ -17,7 +17,7 @@ from ._operations import (  # noqa: F401
 from ._scopes import EngineStatistics, configure, eager, statistics
 from .arrays import Array, ArrayLike, array, borrow, constant, realize
 from .derivatives import (grad, hessian, jacobian, jvp, lora_init, lora_merge,
-                          lora_unmerge, value_and_grad, vjp, vmap)
+                          lora_unmerge, straight_through, value_and_grad, vjp, vmap)
 from .dlpack import from_dlpack
 from .files import (Difference, PlanRow, Rule, WriteSummary, compare_files,
                     dequantize_file, plan_file, quantize_file, verify_file)

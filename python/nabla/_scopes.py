@@ -53,8 +53,8 @@ def configure(*, max_programs: int = 0, max_bytes: int = 0, compilers: int = 0,
 
 def _start(max_programs: int, max_bytes: int, compilers: int, threads: Any,
            cache: Optional[str], compile_options: Dict[str, Any]) -> None:
-    known = {name for name, kind in _c.nabla_compile_options._fields_
-             if kind is ctypes.c_char_p}
+    known = {field[0] for field in _c.nabla_compile_options._fields_
+             if field[1] is ctypes.c_char_p}
     wrong = set(compile_options) - known
     if wrong:
         raise InvalidArgument("there is no option %s; there are %s" % (

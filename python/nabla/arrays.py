@@ -23,7 +23,10 @@ class Array(Methods):
     are needed: then all operations that it depends on are compiled to one function, or
     a function of the same form is found."""
 
-    __slots__ = ("_pointer", "_scope", "_keep", "_type")
+    __slots__ = ("_pointer", "_scope", "_keep")
+    _pointer: int
+    _scope: Scope
+    _keep: Tuple[Any, ...]
     __array_priority__ = 1000
     __array_ufunc__ = None
 
@@ -202,44 +205,14 @@ class Array(Methods):
         return self
 
 
-def _operator(name: str, function: str) -> None:
-    """Adds an operator and its reflected form."""
-    def forward(self: Array, other: Any) -> Any:
-        if not is_arraylike(other):
-            return NotImplemented
-        return getattr(_operations_module(), function)(self, other)
-
-    def backward(self: Array, other: Any) -> Any:
-        if not is_arraylike(other):
-            return NotImplemented
-        return getattr(_operations_module(), function)(other, self)
-
-    setattr(Array, "__%s__" % name, forward)
-    if name not in ("eq", "ne", "lt", "le", "gt", "ge"):
-        setattr(Array, "__r%s__" % name, backward)
-
-
-def _operations_module() -> Any:
-    from . import _operations
-    return _operations
-
-
-def _floor_divide(x: Any, y: Any) -> Array:
+def floor_divide(x: Any, y: Any) -> Array:
+    """Division that rounds down, as Python's //."""
     from . import _operations as op
     x, y = asarray(x), asarray(y)
     if x.dtype.startswith(("f", "bf")) or y.dtype.startswith(("f", "bf")):
         return op.floor(op.div(x, y))
     return op.quotient(op.sub(x, op.mod(op.add(op.mod(x, y), y), y)), y)
 
-
-for _name, _function in {
-        "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "mod": "mod",
-        "pow": "pow", "matmul": "matmul", "and": "and_", "or": "or_", "xor": "xor",
-        "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal",
-        "gt": "greater", "ge": "greater_equal"}.items():
-    _operator(_name, _function)
-Array.__floordiv__ = _floor_divide  # type: ignore[attr-defined]
-Array.__rfloordiv__ = lambda x, y: _floor_divide(y, x)  # type: ignore[attr-defined]
 
 _new = object.__new__
 ArrayLike = Union[Array, Weight, np.ndarray, float, int, bool, Sequence[Any]]

@@ -205,6 +205,25 @@ def hessian(function: Any, wrt: Names = None, **options: Any) -> Function:
     return Derivative(function, "hessian", wrt, **options)
 
 
+class StraightThrough(Derived):
+    """A function whose cotangent passes as it is."""
+
+    def _create(self) -> Handle:
+        parent = self._of._started()
+        return Handle(create(LIB.nabla_straight_through, parent.value),
+                      LIB.nabla_function_destroy, parent)
+
+    def _shown(self, structure: Structure, results: Structure) -> Structure:
+        return self._of._shown(structure, results)
+
+
+def straight_through(function: Any) -> Function:
+    """The same function, but that its cotangent passes as it is from the first result
+    to the first argument, which have one shape: for what has no derivative of use, such
+    as quantize() or round()."""
+    return StraightThrough(function, "straight_through")
+
+
 class Batched(Derived):
     """A function of several examples."""
 

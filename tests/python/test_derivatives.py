@@ -135,6 +135,19 @@ class Derivatives(unittest.TestCase):
         merged = nb.lora_merge(nb.array(w), a, b + 1.0, 2.0)
         self.close(merged, w.numpy() + 2 * np.ones((64, 4)) @ a.numpy(), 1e-3)
 
+    def test_straight_through(self):
+        rounded = nb.straight_through(nb.function(lambda w: nb.quantize(w, "nf4")))
+        w, x = f32(64, 64), f32(3, 64)
+
+        @nb.function
+        def f(w, x):
+            return nb.linear(x, rounded(w)).sum()
+        v, g = nb.value_and_grad(f)(w, x)
+        self.close(g, np.broadcast_to(x.sum(0), (64, 64)), 1e-3)
+        want = (x @ nb.quantize_array(w, "nf4").numpy().T).sum()
+        np.testing.assert_allclose(v.item(), want, rtol=1e-3)
+        self.assertTrue(rounded(w).is_packed)
+
     def test_errors(self):
         for attempt, kind in (
                 (lambda: nb.grad(loss, "nothing")(PARAMS, X, Y), nb.InvalidArgument),
