@@ -16,6 +16,18 @@ extern "C" {
  * of sessions of an executable may run at the same time. */
 typedef struct nabla_session nabla_session;
 
+/* When the ranks of a communicator compare what they run: a hash of the
+ * program, of its mesh, of the weights (names, types, headers of files, first
+ * bytes), and of the function and its inputs, which all ranks give whole. A run
+ * of ranks that differ fails with NABLA_INVALID_ARGUMENT on all of them, and
+ * the message says in what, and names a rank. All ranks have the same setting.
+ */
+typedef enum nabla_session_check {
+  NABLA_CHECK_START, /* before the first run of the session */
+  NABLA_CHECK_EVERY, /* before every run */
+  NABLA_CHECK_NEVER,
+} nabla_session_check;
+
 /* Options of a session. Zero in all members but struct_size selects the
  * executable's pool. */
 typedef struct nabla_session_options {
@@ -31,6 +43,7 @@ typedef struct nabla_session_options {
    * `rank` of `comm`, which must outlive it. NULL and 0 for other programs. */
   nabla_comm *comm;
   uint32_t rank;
+  nabla_session_check check; /* of a session with a communicator */
 } nabla_session_options;
 
 /* Creates a session, whose states are zero. Once an executable has had a

@@ -7,6 +7,8 @@
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
 #include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "nabla/services.h"
 
@@ -92,6 +94,7 @@ nabla_status nabla_jit_link(const nabla_machine *target, const void *object,
     destroy(jit);
     return status;
   }
-  *out = (nabla_code){jit, manifest, lookup_entry, destroy};
+  *out = (nabla_code){jit, manifest, lookup_entry, destroy,
+                      XXH3_64bits(object, size)};
   return NABLA_OK;
 }

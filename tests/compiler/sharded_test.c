@@ -481,3 +481,90 @@ Test(sharded, a_rank_that_fails_wakes_all) {
   nabla_executable_close(executable);
   free(x), free(up);
 }
+
+/* ---- ranks that differ --------------------------------------------------- */
+
+/* Two executables of the layer, for two ranks. */
+static void open_two(nabla_executable *const *executables,
+                     nabla_session_check check) {
+  rank_count = 2;
+  cr_assert_eq(nabla_comm_threads(2, &comm, &diag), 0, "%s", diag.what);
+  for (uint32_t i = 0; i < 2; i++) {
+    const nabla_session_options options = {.struct_size = sizeof options,
+                                           .threads = 1,
+                                           .comm = comm,
+                                           .rank = i,
+                                           .check = check};
+    ranks[i] = (rank){.number = i, .diag = NABLA_DIAG_INIT, .in_count = 1};
+    cr_assert_eq(nabla_session_create(executables[i], &options,
+                                      &ranks[i].session, &diag),
+                 0, "%s", diag.what);
+  }
+}
+
+static void expect_two(nabla_status status, const char *why) {
+  for (uint32_t r = 0; r < 2; r++) {
+    cr_expect_eq(ranks[r].status, status, "%s", ranks[r].diag.what);
+    cr_expect(strstr(ranks[r].diag.what, why), "'%s', not '%s'",
+              ranks[r].diag.what, why);
+  }
+}
+
+static void close_two(nabla_executable *const *executables) {
+  for (uint32_t i = 0; i < 2; i++) {
+    if (ranks[i].out.data) nabla_dense_release(executables[i], &ranks[i].out);
+    nabla_session_close(ranks[i].session);
+  }
+  nabla_comm_destroy(comm);
+}
+
+Test(sharded, ranks_that_differ) {
+  float *x = numbers(3 * 64, 1), *other_x = numbers(3 * 64, 5);
+  float *up = numbers(256 * 64, 2), *other = numbers(256 * 64, 3);
+  char relu[sizeof layer];
+  memcpy(relu, layer, sizeof layer);
+  memcpy(strstr(relu, "nabla.silu"), "nabla.relu", 10);
+  nabla_executable *one = compile(layer, "model=2", "up=[{\"model\"}, {}]");
+  nabla_executable *two = compile(layer, "model=2", "up=[{\"model\"}, {}]");
+  nabla_executable *program = compile(relu, "model=2", "up=[{\"model\"}, {}]");
+  nabla_executable *mesh = compile(layer, "model=2", "down=[{\"model\"}, {}]");
+  nabla_executable *const all[] = {one, two, program, mesh};
+  for (size_t i = 0; i < 4; i++) {
+    bind(all[i], "up", i == 1 ? other : up, 256, 64);
+    bind(all[i], "down", up, 64, 256);
+  }
+  static const char *const why[] = {"", "different weights: rank 1",
+                                    "different programs: rank 1",
+                                    "different meshes: rank 1"};
+  const nabla_dense in = {x, NABLA_DTYPE_F32, 2, {3, 64}};
+  const nabla_dense other_in = {other_x, NABLA_DTYPE_F32, 2, {3, 64}};
+  for (size_t i = 0; i < 4; i++) {
+    nabla_executable *const pair[] = {one, all[i]};
+    open_two(pair, NABLA_CHECK_START);
+    ranks[0].in = ranks[1].in = in;
+    run_ranks(run_f);
+    expect_two(i ? NABLA_INVALID_ARGUMENT : NABLA_OK, why[i]);
+    if (!i) { /* compared once */
+      ranks[1].in = other_in;
+      run_ranks(run_f);
+      expect_two(NABLA_OK, "");
+    }
+    close_two(pair);
+  }
+  nabla_executable *const same[] = {one, one}, *const unlike[] = {one, two};
+  open_two(same, NABLA_CHECK_EVERY);
+  ranks[0].in = ranks[1].in = in;
+  run_ranks(run_f);
+  expect_two(NABLA_OK, "");
+  ranks[1].in = other_in;
+  run_ranks(run_f);
+  expect_two(NABLA_INVALID_ARGUMENT, "different inputs: rank 1");
+  close_two(same);
+  open_two(unlike, NABLA_CHECK_NEVER);
+  ranks[0].in = ranks[1].in = in;
+  run_ranks(run_f);
+  expect_two(NABLA_OK, "");
+  close_two(unlike);
+  for (size_t i = 0; i < 4; i++) nabla_executable_close(all[i]);
+  free(x), free(other_x), free(up), free(other);
+}

@@ -126,7 +126,7 @@ static void make_executable(const nabla_allocator *allocator, fuzz_span input) {
   fuzz_require(text != NULL, "there is memory");
   memcpy(text, input.data, input.size);
   text[input.size] = 0;
-  const nabla_code code = {NULL, text, look_up, NULL};
+  const nabla_code code = {NULL, text, look_up, NULL, 0};
   const nabla_environment environment = {.allocator = allocator};
   nabla_executable *executable = NULL;
   fuzz_require(!nabla_executable_create(&code, &environment, &executable, NULL),

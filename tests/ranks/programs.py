@@ -88,4 +88,5 @@ def main():
     return report.finish()
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

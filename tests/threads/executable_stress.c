@@ -88,7 +88,7 @@ static void *call_often(void *self) {
 static int stress(uint32_t threads, nabla_model *model) {
   nabla_environment environment = {0};
   nabla_executable *executable = NULL;
-  const nabla_code code = {NULL, manifest, look_up, NULL};
+  const nabla_code code = {NULL, manifest, look_up, NULL, 0};
   pthread_t ids[CALLERS];
   caller callers[CALLERS];
   int wrong = 0;

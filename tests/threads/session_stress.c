@@ -77,7 +77,7 @@ static void *run_often(void *self) {
 static int stress(uint32_t threads) {
   nabla_environment environment = {0};
   nabla_executable *executables[2] = {NULL, NULL};
-  const nabla_code code = {NULL, manifest, look_up, NULL};
+  const nabla_code code = {NULL, manifest, look_up, NULL, 0};
   const nabla_session_options own = {.struct_size = sizeof own, .threads = 2};
   pthread_t ids[SESSIONS];
   runner runners[SESSIONS];

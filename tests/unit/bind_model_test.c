@@ -70,7 +70,7 @@ static void tear_down(void) {
 TestSuite(bind_model, .init = set_up, .fini = tear_down);
 
 static void open_program(const char *manifest) {
-  const nabla_code code = {NULL, manifest, look_up, NULL};
+  const nabla_code code = {NULL, manifest, look_up, NULL, 0};
   cr_assert_eq(nabla_executable_create(&code, &environment, &executable, &diag),
                0, "%s", diag.what);
 }

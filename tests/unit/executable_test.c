@@ -210,7 +210,7 @@ static nabla_executable *executable;
 static int destroyed;
 
 static nabla_status create(const char *text) {
-  const nabla_code code = {&destroyed, text, look_up, destroy};
+  const nabla_code code = {&destroyed, text, look_up, destroy, 0};
   diag = (nabla_diag)NABLA_DIAG_INIT;
   return nabla_executable_create(&code, &environment, &executable, &diag);
 }

@@ -163,7 +163,7 @@ static const char manifest[] =
                                                                   "") "]}]}";
 
 static nabla_session *session_of(nabla_executable **out, int is_bound) {
-  const nabla_code code = {NULL, manifest, look_up, NULL};
+  const nabla_code code = {NULL, manifest, look_up, NULL, 0};
   nabla_session *session = NULL;
   cr_assert_eq(nabla_executable_create(&code, NULL, out, &diag), 0);
   if (is_bound)
@@ -238,7 +238,7 @@ static const char for_two_ranks[] =
                                                                      "\":2}";
 
 static nabla_executable *open_for_two_ranks(void) {
-  const nabla_code code = {NULL, for_two_ranks, find_sum_piece, NULL};
+  const nabla_code code = {NULL, for_two_ranks, find_sum_piece, NULL, 0};
   nabla_executable *out = NULL;
   cr_assert_eq(nabla_executable_create(&code, NULL, &out, &diag), 0, "%s",
                diag.what);
@@ -248,8 +248,10 @@ static nabla_executable *open_for_two_ranks(void) {
 /* The second rank of two. */
 static nabla_session_options second_of(nabla_comm **out) {
   cr_assert_eq(nabla_comm_threads(2, out, &diag), 0);
-  return (nabla_session_options){
-      .struct_size = sizeof(nabla_session_options), .comm = *out, .rank = 1};
+  return (nabla_session_options){.struct_size = sizeof(nabla_session_options),
+                                 .comm = *out,
+                                 .rank = 1,
+                                 .check = NABLA_CHECK_NEVER};
 }
 
 Test(guarded, pieces_copied_of_a_file_that_shrinks_are_refused) {

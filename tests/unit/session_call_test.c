@@ -106,7 +106,7 @@ static float scales[SCALES] = {.5F, .25F}, x = 2;
 static nabla_weight_desc weight;
 
 static nabla_status create(const char *text) {
-  const nabla_code code = {NULL, text, look_up, NULL};
+  const nabla_code code = {NULL, text, look_up, NULL, 0};
   diag = (nabla_diag)NABLA_DIAG_INIT;
   return nabla_executable_create(&code, &environment, &executable, &diag);
 }

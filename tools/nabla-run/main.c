@@ -88,6 +88,12 @@ static nabla_status set(void *self, size_t index, char *argument,
     case RUN_OPTION_ranks:
       return tool_number("ranks", argument, 1, NABLA_COMM_MAX_RANKS, &s->ranks,
                          diag);
+    case RUN_OPTION_check:
+      s->check = strcmp(argument, "never") ? strcmp(argument, "every")
+                                                 ? NABLA_CHECK_START
+                                                 : NABLA_CHECK_EVERY
+                                           : NABLA_CHECK_NEVER;
+      return NABLA_OK;
     case RUN_OPTION_state:
       return add_pair("state", argument, s->states, &s->state_count, diag);
     case RUN_OPTION_keep_state:
@@ -225,12 +231,13 @@ static int say_results(const run *r, nabla_status status, int exit_code,
 static int finish(run *r, nabla_status status, const nabla_diag *diag) {
   int exit_code = tool_exit_of_status(status);
   if (status && r->program_failed) exit_code = TOOL_EXIT_FAILED;
+  if (status == NABLA_CANCELLED) exit_code = RUN_EXIT_RANKS;
   if (!status && r->differs) exit_code = TOOL_EXIT_FAILED;
   if (status) tool_error(r->tool, diag);
   if (!r->rank) exit_code = say_results(r, status, exit_code, diag);
   if (status) run_abort_ranks(r, exit_code);
   run_release(r);
-  return tool_finish(r->tool, exit_code);
+  return run_leave_guard(tool_finish(r->tool, exit_code));
 }
 
 /* One program is named, or --batch and nothing else. */

@@ -29,6 +29,7 @@ nabla_status run_open_process(run *r, nabla_diag *diag) {
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "--ranks makes threads, but mpirun has started this "
                       "process as a rank: leave it out");
+  if (getenv("PMI_RANK")) NABLA_TRY(run_begin_guard(diag));
   NABLA_TRY(nabla_comm_mpi(&r->comm, diag));
   r->rank = nabla_comm_rank(r->comm);
   if (nabla_comm_size(r->comm) > 1) {
@@ -59,8 +60,10 @@ void run_abort_ranks(const run *r, int exit_code) {
 }
 
 static nabla_status open_process_session(run *r, nabla_diag *diag) {
-  const nabla_session_options options = {
-      .struct_size = sizeof options, .comm = r->comm, .rank = r->rank};
+  const nabla_session_options options = {.struct_size = sizeof options,
+                                         .comm = r->comm,
+                                         .rank = r->rank,
+                                         .check = r->settings->check};
   return nabla_session_create(r->executable, &options, &r->session, diag);
 }
 
@@ -75,7 +78,8 @@ nabla_status run_open_ranks(run *r, nabla_diag *diag) {
   const uint64_t ranks = r->settings->ranks;
   const uint64_t share = nabla_pool_size(r->environment.pool) / ranks;
   nabla_session_options options = {.struct_size = sizeof options,
-                                   .threads = share ? (uint32_t)share : 1};
+                                   .threads = share ? (uint32_t)share : 1,
+                                   .check = r->settings->check};
   for (size_t i = 0; i < r->input_count; i++)
     if (r->is_donated[i] && ranks > 1)
       return nabla_fail(diag, NABLA_UNSUPPORTED,

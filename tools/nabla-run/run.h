@@ -10,6 +10,9 @@
 
 #define RUN_MAX_PORTS 1024 /* arguments and results of a function */
 
+/* Exit code of a rank that ends since another failed, or did not come. */
+#define RUN_EXIT_RANKS 7
+
 /* "NAME=REST" of the command line, cut in place. */
 typedef struct run_pair {
   const char *name, *rest;
@@ -26,6 +29,7 @@ typedef struct run_settings {
   double tolerance; /* relative RMSE that --expect allows */
   uint64_t threads, repeat, steps, ranks; /* 0: not given */
   int time, json, batch, again;
+  nabla_session_check check;
   tool_compile compile;
 } run_settings;
 
@@ -159,6 +163,12 @@ NABLA_MUST_USE nabla_status run_reset(run *r, nabla_session *session,
 NABLA_MUST_USE nabla_status run_session_steps(run *r, nabla_session *session,
                                               nabla_dense *results,
                                               nabla_diag *diag);
+
+/* guard.c: makes this process the child of one that waits for it, so that one
+ * that leaves before its end is seen whatever its exit code. The child returns,
+ * and leaves through run_leave_guard, which gives the code back. */
+NABLA_MUST_USE nabla_status run_begin_guard(nabla_diag *diag);
+int run_leave_guard(int exit_code);
 
 /* ranks.c: whether mpirun has started this process as a rank, which it becomes;
  * the pool, of its share of the CPUs; the end of all processes, where they have

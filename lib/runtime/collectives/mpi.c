@@ -115,7 +115,6 @@ static nabla_status fail_late(nabla_mpi_comm *comm, nabla_diag *diag) {
   uint32_t missing = comm->base.rank;
   for (size_t i = 0; i < comm->peer_count; i++) {
     int done = 0;
-    if (comm->peers[i] == NABLA_COMM_ALL_RANKS) continue;
     if (comm->abi->test_one(comm->mpi, NABLA_MPI_EXCHANGE, i, &done) || done)
       continue;
     missing = comm->peers[i];

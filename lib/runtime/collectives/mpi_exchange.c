@@ -29,7 +29,7 @@ static nabla_status send_to(nabla_mpi_comm *comm, const void *data,
                             uint64_t bytes, uint32_t rank, nabla_diag *diag) {
   for (uint64_t at = 0, piece; at < bytes; at += piece) {
     piece = bytes - at < comm->chunk ? bytes - at : comm->chunk;
-    NABLA_TRY(remember(comm, NABLA_COMM_ALL_RANKS, diag));
+    NABLA_TRY(remember(comm, rank, diag));
     const int error = comm->abi->send(comm->mpi, NABLA_MPI_EXCHANGE,
                                       (const uint8_t *)data + at, (size_t)piece,
                                       (int)rank, TAG);

@@ -33,7 +33,7 @@ typedef struct nabla_mpi_comm {
   uint64_t chunk;       /* NABLA_MPI_CHUNK, less in tests */
   pthread_mutex_t lock; /* of calls of MPI, and of what follows */
   uint32_t *peers;      /* of each request of an exchange: the rank that is
-                           waited for; NABLA_COMM_ALL_RANKS of sends */
+                           waited for */
   size_t peer_count, peer_room;
   uint8_t *slots;   /* of headers: to send, then received, for each rank */
   uint8_t *scratch; /* of pieces: kept, as large as any exchange needed it */

@@ -5,6 +5,7 @@
 
 #include "lib/base/memory.h"
 #include "lib/base/require.h"
+#include "lib/runtime/program/bound_key.h"
 #include "lib/runtime/program/executable_internal.h"
 
 typedef struct binder {
@@ -157,8 +158,10 @@ static nabla_status bind_all(binder *b) {
       NABLA_TRY(find(b, port->name, &weight, b->diag));
       nabla_executable_take(nabla_executable_binding(b->executable, port),
                             &weight.desc);
+      nabla_bound_key_add(b->executable, port->name, &weight.desc);
     }
   }
+  nabla_bound_key_add_files(b->executable, b->checkpoint);
   return NABLA_OK;
 }
 

@@ -12,6 +12,7 @@ typedef struct nabla_code {
   /* Address of an entry point (NABLA_ENTRY_PREFIX and a name), or NULL. */
   nabla_entry_function (*lookup)(void *self, const char *symbol);
   void (*destroy)(void *self);
+  uint64_t key; /* equal code has an equal one */
 } nabla_code;
 
 /* Reads the manifest, looks every function up. Takes `code`: it is destroyed

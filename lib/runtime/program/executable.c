@@ -8,6 +8,7 @@
 #include "lib/base/edit_distance.h"
 #include "lib/base/require.h"
 #include "lib/runtime/program/allocations.h"
+#include "lib/runtime/program/bound_key.h"
 #include "lib/runtime/program/components.h"
 #include "lib/runtime/program/executable_internal.h"
 #include "lib/runtime/program/type_to_text.h"
@@ -307,5 +308,6 @@ nabla_status nabla_executable_bind(nabla_executable *executable,
   if (!found) return fail_no_argument(executable, argument, diag);
   for (at = (place){0}; (port = next_named(manifest, argument, &at)) != NULL;)
     nabla_executable_take(nabla_executable_binding(executable, port), weight);
+  nabla_bound_key_add(executable, argument, weight);
   return NABLA_OK;
 }

@@ -30,6 +30,7 @@ struct nabla_executable {
   _Atomic(struct nabla_run_arena *) idle;
   atomic_size_t references; /* the owner's and each session's */
   atomic_int is_sealed;     /* 1: it has had a session        */
+  uint64_t weights_key;     /* of all that was bound: bound_key.h */
 };
 
 /* The executable is freed when the last reference is given up:

@@ -56,12 +56,16 @@ static nabla_status open_file(const nabla_file *file,
                               const nabla_environment *environment,
                               nabla_executable **out, nabla_diag *diag) {
   void *library = NULL;
+  uint64_t key = 0; /* of the file's hash, at its end */
   NABLA_TRY(nabla_saved_verify(file, nabla_x86_features_here(), diag));
+  NABLA_TRY(nabla_file_read(file, nabla_file_size(file) - sizeof key, &key,
+                            sizeof key, diag));
   NABLA_TRY(load(file, &library, diag));
   const nabla_code code = {.self = library,
                            .manifest = dlsym(library, NABLA_MANIFEST_SYMBOL),
                            .lookup = look_up,
-                           .destroy = unload};
+                           .destroy = unload,
+                           .key = key};
   return nabla_executable_create(&code, environment, out, diag);
 }
 

@@ -112,6 +112,8 @@ nabla_status nabla_run_function(const nabla_executable *executable,
   NABLA_TRY(nabla_run_add_arguments(&f, executable));
   NABLA_TRY(nabla_run_add_results(&f));
   NABLA_TRY(check_guarded(&f));
+  if (room->compared)
+    NABLA_TRY(nabla_session_compare_ranks(room->compared, index, arrays, diag));
   *room->began = 1;
   return call(&f, executable, room, executable->entries[index]);
 }

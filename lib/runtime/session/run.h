@@ -21,6 +21,8 @@ typedef struct nabla_run_room {
   nabla_binding *pieces;
   nabla_allocations *blocks; /* for pieces of unknown size */
   const nabla_allocator *allocator;
+  /* Whose ranks compare what they run; NULL: none do. */
+  nabla_session *compared;
 } nabla_run_room;
 
 /* The arrays of a run: dense ones, or those of nabla_session_call. */
@@ -34,6 +36,12 @@ typedef struct nabla_run_arrays {
 
 /* Words of 8 bytes that a run of the function needs as its frame. */
 size_t nabla_run_frame_words(const nabla_signature *function);
+
+/* compare_ranks.c: compares what the ranks of a session run, where its options
+ * say so. @return NABLA_INVALID_ARGUMENT where they differ, NABLA_CANCELLED */
+NABLA_MUST_USE nabla_status
+nabla_session_compare_ranks(nabla_session *session, size_t function,
+                            const nabla_run_arrays *arrays, nabla_diag *diag);
 
 /* Runs function `index` in `room`; else as nabla_executable_run, or as
  * nabla_session_call. */

@@ -146,6 +146,11 @@ static nabla_status take_rank(nabla_session *session,
                       "rank %u of a communicator with %u", options->rank,
                       ranks);
   session->rank = (nabla_call_rank){comm, options && comm ? options->rank : 0};
+  session->check = options ? options->check : NABLA_CHECK_NEVER;
+  if (session->check > NABLA_CHECK_NEVER)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "the session options have no check %d",
+                      (int)session->check);
   return NABLA_OK;
 }
 
@@ -251,6 +256,7 @@ static nabla_status run(nabla_session *session, size_t index,
                                .pieces = session->pieces,
                                .blocks = &session->blocks,
                                .allocator = session->allocator,
+                               .compared = session,
                                .began = &began};
   const int writes = has_states(&executable->manifest.functions[index]);
   if (session->is_spent && writes) {

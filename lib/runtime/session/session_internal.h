@@ -19,6 +19,8 @@ struct nabla_session {
   nabla_pool *pool;                 /* of its runs */
   nabla_pool *own_pool;             /* NULL: `pool` is another's */
   nabla_call_rank rank;             /* of its runs */
+  nabla_session_check check;        /* of its ranks */
+  int is_checked;                   /* they were compared */
   nabla_run_arena arena;            /* memory of its runs */
   nabla_memory_trace trace;         /* of them, where a profile is taken */
   nabla_allocations blocks;         /* of the states */
