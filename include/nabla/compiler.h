@@ -114,6 +114,33 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_emit_text(
     const nabla_compile_options *options, nabla_emission emission,
     const nabla_sink *sink, nabla_diag *diag);
 
+/* A function that is made from another one of a program, beside it. Members
+ * that are NULL are defaults; names and numbers are as the pass nabla-TRANSFORM
+ * takes them (docs/PASSES.md). */
+typedef struct nabla_derivation {
+  size_t struct_size;    /* sizeof(nabla_derivation)                       */
+  const char *transform; /* "vjp", "jvp" or "vmap"; not NULL               */
+  const char *function;  /* NULL: "main". What is made is called
+                            FUNCTION.TRANSFORM                             */
+  const char *wrt;       /* vjp, jvp: "x,w.a"                              */
+  const char *mode, *save, *check_finite;     /* vjp                       */
+  const char *in_axes, *out_axes, *axis_size; /* vmap: "0,none", "?", "8"  */
+} nabla_derivation;
+
+/* Makes functions, one after the other: a later one may be made from an earlier
+ * one, "main.vjp". Gives the program with them to `sink`, as text that
+ * nabla_compile_text takes. nabla/derivative.h does the same with functions of
+ * arrays.
+ * @return as nabla_compile_text, and what the sink returned;
+ *         NABLA_INVALID_ARGUMENT  a transform of another name; a member that
+ * the transform does not have, or with other characters than letters, digits
+ * and "_.,-?" NABLA_CORRUPT           also a function that cannot be made:
+ *                                 diagnostics say why */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_derive_text(nabla_compiler *compiler, const char *text, size_t size,
+                  const char *name, const nabla_derivation *derivations,
+                  size_t count, const nabla_sink *sink, nabla_diag *diag);
+
 /* Where an object and its header go. */
 typedef struct nabla_static_sinks {
   size_t struct_size; /* sizeof(nabla_static_sinks) */

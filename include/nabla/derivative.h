@@ -59,6 +59,9 @@ typedef struct nabla_derivative_options {
   /* nabla_grad, nabla_value_and_grad: the function gives a list of two, the
    * value and results that have no derivative. */
   int has_aux;
+  /* nabla_grad, nabla_value_and_grad, nabla_vjp: a run in which a gradient is
+   * not finite fails, and names the function and the argument. */
+  int check_finite;
   /* nabla_jacobian: the mode, and a tree of the structure that the function
    * gives, whose names and layouts must outlive the new function; NULL: one
    * array. */

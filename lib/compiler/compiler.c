@@ -149,6 +149,10 @@ static nabla_status read_options(job *j, nabla_diag *diag) {
   return status;
 }
 
+nabla_context *nabla_compiler_context(nabla_compiler *compiler) {
+  return &compiler->context;
+}
+
 /* ---- compiling ---- */
 
 static nabla_status parse(job *j, const char *text, size_t size,

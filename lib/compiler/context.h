@@ -35,6 +35,10 @@ void nabla_context_init(nabla_context *context,
                         void *diagnostic_self);
 void nabla_context_deinit(nabla_context *context);
 
+/* The context of a compiler. */
+typedef struct nabla_compiler nabla_compiler;
+nabla_context *nabla_compiler_context(nabla_compiler *compiler);
+
 /* Creates a context in which every dialect is registered, none loaded. */
 NABLA_MUST_USE nabla_status nabla_context_create(MlirContext *out,
                                                  nabla_diag *diag);

@@ -190,6 +190,70 @@ Test(compiler, tells_what_is_wrong_with_a_program) {
 
 /* ---- options ---- */
 
+/* ---- functions that are made by name ---- */
+
+static nabla_status derive(size_t count, const nabla_derivation *list,
+                           nabla_blob *out) {
+  static const char square[] =
+      "func.func @square(%x: tensor<3xf32> {nabla.name = \"x\"})"
+      " -> tensor<f32> {\n"
+      "  %y = nabla.mul %x, %x : tensor<3xf32>, tensor<3xf32>\n"
+      "  %s = nabla.reduce sum %y dims = [0] : tensor<3xf32>\n"
+      "  return %s : tensor<f32>\n}\n";
+  const nabla_sink sink = nabla_blob_sink(out);
+  *said = '\0';
+  return nabla_derive_text(compiler, square, strlen(square), "square.mlir",
+                           list, count, &sink, &diag);
+}
+
+Test(compiler, makes_derivatives_and_batches_by_name) {
+  const nabla_derivation list[2] = {{.struct_size = sizeof *list,
+                                     .transform = "vjp",
+                                     .function = "square",
+                                     .wrt = "x"},
+                                    {.struct_size = sizeof *list,
+                                     .transform = "vmap",
+                                     .function = "square.vjp",
+                                     .in_axes = "0,none",
+                                     .axis_size = "2"}};
+  nabla_blob text = {.bytes = NULL};
+  nabla_executable *executable;
+  float values[6] = {1, 2, 3, 4, 5, 6}, one = 1;
+  const nabla_dense in[2] = {{values, NABLA_DTYPE_F32, 2, {2, 3}},
+                             {&one, NABLA_DTYPE_F32, 0, {0}}};
+  float sums[2], gradients[6];
+  nabla_dense out[2] = {{sums, NABLA_DTYPE_F32, 1, {2}},
+                        {gradients, NABLA_DTYPE_F32, 2, {2, 3}}};
+  cr_assert_eq(derive(2, list, &text), NABLA_OK, "%s\n%s", diag.what, said);
+  cr_assert_eq(nabla_compile_text(compiler, text.bytes, text.size, "derived",
+                                  NULL, &executable, &diag),
+               NABLA_OK, "%s\n%s", diag.what, said);
+  cr_assert_eq(
+      nabla_executable_run(executable, "square.vjp.vmap", in, 2, out, 2, &diag),
+      NABLA_OK, "%s", diag.what);
+  cr_expect_eq(sums[1], 16 + 25 + 36);
+  for (int i = 0; i < 6; i++) cr_expect_eq(gradients[i], 2 * values[i]);
+  nabla_executable_close(executable);
+  nabla_blob_release(&text);
+}
+
+Test(compiler, refuses_derivations_that_are_none) {
+  const nabla_derivation bad[] = {
+      {.struct_size = 1},
+      {.struct_size = sizeof *bad, .transform = "grad"},
+      {.struct_size = sizeof *bad, .transform = "jvp", .mode = "split"},
+      {.struct_size = sizeof *bad, .transform = "vjp", .wrt = "x},cse{"},
+      {.struct_size = sizeof *bad, .transform = "vjp", .function = "none"}};
+  static const nabla_status want[] = {
+      NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT,
+      NABLA_INVALID_ARGUMENT, NABLA_CORRUPT};
+  nabla_blob text = {.bytes = NULL};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    cr_expect_eq(derive(1, &bad[i], &text), want[i], "%zu: %s", i, diag.what);
+  cr_expect(strstr(said, "there is no function @none"), "%s", said);
+  nabla_blob_release(&text);
+}
+
 Test(compiler, refuses_wrong_options) {
   static const struct {
     nabla_compile_options options;

@@ -288,6 +288,24 @@ Test(derivative, arguments_that_have_no_gradient_are_refused) {
           "nabla_materialize");
 }
 
+static void sum_of_logs(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
+                        void *self) {
+  (void)s, (void)self;
+  out->array = nabla_sum(nabla_log(in->items[0].array), NABLA_ALL_DIMS, 0);
+}
+
+Test(derivative, gradients_that_are_not_finite_fail) {
+  const double zero[3] = {1, 0, 2}, want[3] = {1, .5, .25}, at[3] = {1, 2, 4};
+  nabla_function *g = derive(nabla_grad, make(sum_of_logs, NULL),
+                             (nabla_derivative_options){.check_finite = 1});
+  nabla_array *x = vector(3, at);
+  expect(call(g, 1, &x), 3, want, 1e-15);
+  nabla_tree out = nabla_tree_of_array(NULL);
+  x = vector(3, zero);
+  cr_expect_neq(try_call(g, 1, &x, &out), NABLA_OK);
+  cr_expect(strstr(diag.what, "the gradient of @f."), "%s", diag.what);
+}
+
 /* ---- packed weights ---- */
 
 /* sum(tanh(x w^T)^2), in f32 */

@@ -53,7 +53,7 @@ __attribute__((unused)) static const nabla_derivative_options none = {.wrt =
 static nabla_array *array(uint32_t rank, const int64_t *shape,
                           const double *values) {
   nabla_dense dense = {(void *)values, NABLA_DTYPE_F64, rank, {0}};
-  memcpy(dense.shape, shape, rank * sizeof *shape);
+  if (rank) memcpy(dense.shape, shape, rank * sizeof *shape);
   return nabla_array_of(scope, &dense);
 }
 

@@ -78,7 +78,8 @@ static nabla_status record_call(nabla_inner *inner, nabla_diag *diag) {
                            .wrt_count = wrt,
                            .wrt = (const void *)inner->wrt.data,
                            .result_count = count,
-                           .results = differentiated};
+                           .results = differentiated,
+                           .is_finite = inner->transform->is_finite};
   const nabla_status status =
       nabla_inner_record(inner, 1, &step, count + wrt, diag);
   nabla_free(allocator, memory, count, sizeof(bool));
@@ -121,6 +122,7 @@ nabla_status nabla_grad(nabla_function *function,
                                           .suffix = "grad",
                                           .callback = callback,
                                           .takes_aux = true,
+                                          .takes_finite = true,
                                           .keeps_arguments = true};
   return nabla_transform_create(&row, function, options, out, diag);
 }
@@ -133,6 +135,7 @@ nabla_status nabla_value_and_grad(nabla_function *function,
                                           .callback = callback,
                                           .has_value = true,
                                           .takes_aux = true,
+                                          .takes_finite = true,
                                           .keeps_arguments = true};
   return nabla_transform_create(&row, function, options, out, diag);
 }

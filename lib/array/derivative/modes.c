@@ -39,7 +39,8 @@ static nabla_status finish(nabla_inner *inner, const trees *t, size_t made,
 static nabla_step step_of(const nabla_inner *inner, nabla_step_kind kind) {
   return (nabla_step){.kind = kind,
                       .wrt_count = nabla_inner_wrt_count(inner),
-                      .wrt = (const void *)inner->wrt.data};
+                      .wrt = (const void *)inner->wrt.data,
+                      .is_finite = inner->transform->is_finite};
 }
 
 /* ---- reverse mode ---- */
@@ -84,8 +85,10 @@ static void vjp(nabla_scope *scope, const nabla_tree *in, nabla_tree *out,
 nabla_status nabla_vjp(nabla_function *function,
                        const nabla_derivative_options *options,
                        nabla_function **out, nabla_diag *diag) {
-  static const nabla_transform_row row = {
-      .public_name = "nabla_vjp", .suffix = "vjp", .callback = vjp};
+  static const nabla_transform_row row = {.public_name = "nabla_vjp",
+                                          .suffix = "vjp",
+                                          .callback = vjp,
+                                          .takes_finite = true};
   return nabla_transform_create(&row, function, options, out, diag);
 }
 

@@ -35,6 +35,7 @@ static MlirOperation derive(const nabla_step *step, MlirModule module,
       .count = step->wrt_count,
       .wrt = step->wrt,
       .results = step->results,
+      .finite = step->is_finite,
       .suffix = step->kind == NABLA_STEP_VJP ? "vjp" : "jvp"};
   const MlirOperation made = step->kind == NABLA_STEP_VJP
                                  ? nabla_derive_vjp(&d, &how)
@@ -168,8 +169,8 @@ static nabla_status add(nabla_buffer *key, const void *data, size_t count,
 
 static nabla_status add_step(nabla_buffer *key, const nabla_step *step,
                              nabla_diag *diag) {
-  const int64_t head[2] = {(int64_t)step->kind, step->size};
-  NABLA_TRY(add(key, head, 2, sizeof head[0], diag));
+  const int64_t head[3] = {(int64_t)step->kind, step->size, step->is_finite};
+  NABLA_TRY(add(key, head, 3, sizeof head[0], diag));
   for (size_t i = 0; i < step->wrt_count; i++) {
     const int64_t word[2] = {step->wrt[i].argument, step->wrt[i].component};
     NABLA_TRY(add(key, word, 2, sizeof word[0], diag));

@@ -19,6 +19,7 @@ typedef struct nabla_step {
   size_t wrt_count, result_count;
   const nabla_wrt *wrt;
   const bool *results;
+  bool is_finite; /* VJP: a gradient that is not finite fails the run */
   /* batches: an axis for each argument and result, and the size, or
    * NABLA_DYNAMIC */
   size_t in_count, out_count;

@@ -94,6 +94,7 @@ static nabla_status copy_options(nabla_transform *t,
   }
   const nabla_tree one = nabla_tree_of_array(NULL);
   t->has_aux = options->has_aux != 0;
+  t->is_finite = options->check_finite != 0;
   t->mode = options->mode;
   return nabla_tree_copy_init(&t->results, t->allocator,
                               options->results ? options->results : &one, diag);
@@ -106,6 +107,11 @@ static nabla_status check_options(const nabla_transform_row *row,
     return nabla_fail(diag, NABLA_UNSUPPORTED,
                       "%s has no has_aux: it is of nabla_grad and "
                       "nabla_value_and_grad",
+                      row->public_name);
+  if (options->check_finite && !row->takes_finite)
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "%s has no check_finite: it is of nabla_grad, "
+                      "nabla_value_and_grad and nabla_vjp",
                       row->public_name);
   if ((options->mode || options->results) && !row->takes_mode)
     return nabla_fail(diag, NABLA_UNSUPPORTED,

@@ -15,9 +15,9 @@ typedef struct nabla_transform {
   const char *public_name;  /* "nabla_grad" */
   char title[96];           /* "nabla_grad of f": for messages */
   nabla_leaf_names wrt;
-  nabla_buffer captured; /* nabla_array *, held */
-  bool has_value;        /* gives the results too */
-  bool has_aux;
+  nabla_buffer captured;   /* nabla_array *, held */
+  bool has_value;          /* gives the results too */
+  bool has_aux, is_finite; /* is_finite: gradients are checked */
   /* nabla_jacobian */
   nabla_jacobian_mode mode;
   nabla_tree_copy results; /* of the structure of the results */
@@ -34,6 +34,7 @@ typedef struct nabla_transform_row {
   const char *public_name, *suffix; /* "nabla_grad", "grad" */
   nabla_function_callback callback;
   bool has_value, takes_aux;
+  bool takes_finite;    /* check_finite */
   bool takes_mode;      /* and results */
   bool keeps_arguments; /* has the arguments, and so the dims, of `function` */
 } nabla_transform_row;
