@@ -62,8 +62,9 @@ typedef struct nabla_operation_frame {
 /* An operation. Members that are NULL are left out. Exactly one of `body` and
  * `handler` is set. With a `body` its derivative is that of the operations
  * which it records, unless it brings one; with a `handler` it has none of its
- * own. Those below the line are read by no pass of this version: an operation
- * that sets one is refused with NABLA_UNSUPPORTED. */
+ * own. Those below the line, but for `factors` and `reduction`, are read by no
+ * pass of this version: an operation that sets one is refused with
+ * NABLA_UNSUPPORTED. */
 struct nabla_operation {
   size_t struct_size; /* sizeof(nabla_operation) */
   const char *name;   /* letters, digits, '_' and '.'; at most 60 */
@@ -98,8 +99,12 @@ struct nabla_operation {
   /* ---- */
   void (*batch)(const nabla_operation_frame *frame, const int64_t *dims,
                 int64_t *result_dims);
-  const char *factors;   /* "m k, k n -> m n"            */
-  const char *reduction; /* "sum", "max", "min", "prod"  */
+  /* How a handler is divided between devices, docs/SHARDING.md: the factors of
+   * operands and results; how the results of devices are joined over those that
+   * no result has: "sum", "max", "min" or "prod". Text that does not read is
+   * reported when a program is divided. */
+  const char *factors; /* "m k, k n -> m n" */
+  const char *reduction;
   double (*cost)(const nabla_operation_frame *frame);
   double (*memory)(const nabla_operation_frame *frame);
   const char *wants; /* the encoding of an operand */
@@ -111,7 +116,8 @@ struct nabla_operation {
  *                                 handler, or neither; a handler that was not
  *                                 added, or without an infer that it needs;
  *                                 members of a derivative that do not go
- *                                 together; a struct_size of another version
+ *                                 together; factors of a body; a struct_size
+ *                                 of another version
  *         NABLA_UNSUPPORTED       a member that no pass reads, by name; the
  * kind COLLECTIVE; a handler that is not pure NABLA_TOO_LARGE         more than
  * 1024 operations Thread-safe. */

@@ -189,7 +189,8 @@ static const nabla_operation scale_operation = {
     .struct_size = sizeof scale_operation,
     .name = "scale",
     .kind = NABLA_OPERATION_UNARY,
-    .handler = "scale_f32"};
+    .handler = "scale_f32",
+    .factors = "... -> ..."};
 
 static nabla_array *apply_scale(nabla_array *x, double number) {
   const nabla_attribute_tree by = {
@@ -234,6 +235,7 @@ Test(operation, handlers_are_custom_calls) {
   cr_assert_eq(nabla_function_print(function, &sink, &diag), NABLA_OK);
   cr_expect(strstr(text.bytes, "nabla.custom_call @scale_f32(%arg0, %"), "%s",
             text.bytes);
+  cr_expect(strstr(text.bytes, "nabla.factors = \"... -> ...\""));
   nabla_blob_release(&text);
   nabla_function_destroy(function);
 }
@@ -255,13 +257,14 @@ Test(operation, what_cannot_be_added) {
   add_scale("loud", 0);
   const nabla_operation good = {
       .struct_size = sizeof good, .name = "good", .body = square};
-  nabla_operation bad[11];
-  static const nabla_status want[11] = {
+  nabla_operation bad[13];
+  static const nabla_status want[13] = {
       NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT,
       NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT, NABLA_UNSUPPORTED,
       NABLA_UNSUPPORTED,      NABLA_UNSUPPORTED,      NABLA_INVALID_ARGUMENT,
-      NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT};
-  static const char *const says[11] = {"a name",
+      NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT,
+      NABLA_INVALID_ARGUMENT};
+  static const char *const says[13] = {"a name",
                                        "neither a body",
                                        "both a body",
                                        "no handler 'quiet'",
@@ -271,8 +274,10 @@ Test(operation, what_cannot_be_added) {
                                        "not pure",
                                        "no 'infer'",
                                        "of the kind UNARY",
-                                       "'saved_count' is that of"};
-  for (int i = 0; i < 11; i++) bad[i] = good;
+                                       "'saved_count' is that of",
+                                       "of a handler",
+                                       "none of sum"};
+  for (int i = 0; i < 13; i++) bad[i] = good;
   bad[0].name = "no blanks";
   bad[1].body = NULL;
   bad[2].handler = "loud";
@@ -285,7 +290,10 @@ Test(operation, what_cannot_be_added) {
   bad[8].body = NULL, bad[8].handler = "soft";
   bad[9].derivative = derivative;
   bad[10].saved_count = 1;
-  for (int i = 0; i < 11; i++) {
+  bad[11].factors = "m -> m";
+  bad[12].body = NULL, bad[12].handler = "soft", bad[12].factors = "m -> m";
+  bad[12].reduction = "mean";
+  for (int i = 0; i < 13; i++) {
     cr_expect_eq(nabla_add_operation(&bad[i], &diag), want[i], "%d", i);
     cr_expect(strstr(diag.what, says[i]), "%d: %s", i, diag.what);
   }

@@ -12,8 +12,10 @@
 #define NABLA_FACTOR_ARRAYS  20 /* operands and results that are arrays */
 #define NABLA_FACTORS_OF_DIM 4
 
-/* The attribute of a custom call: text of factors. */
-#define NABLA_FACTORS "nabla.factors"
+/* Attributes of a custom call: text of factors; the join of those that no
+ * result has. */
+#define NABLA_FACTORS   "nabla.factors"
+#define NABLA_REDUCTION "nabla.reduction"
 
 typedef enum nabla_factor_kind {
   NABLA_FACTOR_PASS,   /* each index is computed on its own               */

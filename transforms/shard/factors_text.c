@@ -245,6 +245,49 @@ static bool read_kinds(reading *r) {
   return true;
 }
 
+/* Whether an operand or a result has a factor. */
+static bool has(const nabla_factors *f, bool is_result, uint32_t factor) {
+  for (uint32_t a = 0; a < f->array_count; a++)
+    for (intptr_t d = 0; d < f->arrays[a].rank; d++)
+      for (uint8_t i = 0; i < f->arrays[a].dims[d].count; i++)
+        if (f->arrays[a].is_result == is_result &&
+            f->arrays[a].dims[d].at[i] == factor)
+          return true;
+  return false;
+}
+
+/* Factors that pass are of operands and results; those that are joined of
+ * operands. `join` is that of those without a kind, -1: none. */
+static bool check_kinds(reading *r, int join) {
+  for (uint32_t i = 0; i < r->out->count; i++) {
+    nabla_factor *f = &r->out->all[i];
+    const bool in = has(r->out, false, i), out = has(r->out, true, i);
+    if (f->kind == NABLA_FACTOR_PASS && !out && join >= 0) {
+      f->kind = NABLA_FACTOR_REDUCE;
+      f->join = join;
+    }
+    if (f->kind == NABLA_FACTOR_PASS && !out)
+      REFUSE(r, "factor '%s' is of no result: say how it is joined",
+             r->names[i]);
+    if (f->kind == NABLA_FACTOR_PASS && !in)
+      REFUSE(r, "factor '%s' is of no operand: it is whole", r->names[i]);
+    if (f->kind == NABLA_FACTOR_REDUCE && out)
+      REFUSE(r, "factor '%s' is joined, and of a result", r->names[i]);
+  }
+  return true;
+}
+
+/* The join that the attribute nabla.reduction names; -1. */
+static int join_of(MlirOperation op) {
+  MlirAttribute name =
+      mlirOperationGetAttributeByName(op, nabla_ref(NABLA_REDUCTION));
+  if (mlirAttributeIsNull(name) || !mlirAttributeIsAString(name)) return -1;
+  for (int i = 0; i < JOINS; i++)
+    if (i != 4 && nabla_text_equals(mlirStringAttrGetValue(name), joins[i]))
+      return i;
+  return -1;
+}
+
 bool nabla_factors_read(const char *text, size_t size, MlirOperation op,
                         nabla_factors *out, char message[NABLA_MESSAGE_SIZE]) {
   reading r = {.at = text, .end = text + size, .out = out, .message = message};
@@ -267,7 +310,7 @@ bool nabla_factors_read(const char *text, size_t size, MlirOperation op,
   (void)take(&r, "");
   if (r.at != r.end)
     REFUSE(&r, "'%.*s' is left over", (int)(r.end - r.at), r.at);
-  return find_sizes(&r);
+  return check_kinds(&r, join_of(op)) && find_sizes(&r);
 }
 
 /* The attribute of a custom call, or none. */

@@ -668,6 +668,7 @@ static bool has_factors(MlirOperation op) {
 static bool drop_factors(MlirOperation op, void *self) {
   (void)self;
   mlirOperationRemoveAttributeByName(op, nabla_ref(NABLA_FACTORS));
+  mlirOperationRemoveAttributeByName(op, nabla_ref(NABLA_REDUCTION));
   return true;
 }
 

@@ -251,8 +251,10 @@ bool nabla_piece_adjust(nabla_shard_piece *piece) {
   if (nabla_is(op, "nabla.gather")) adjust_boxes(piece, "sizes");
   if (nabla_is(op, "nabla.conv_general")) adjust_groups(piece);
   if (nabla_is(op, "nabla.constant")) adjust_constant(piece);
-  if (nabla_is(op, "nabla.custom_call"))
+  if (nabla_is(op, "nabla.custom_call")) {
     mlirOperationRemoveAttributeByName(op, nabla_ref(NABLA_FACTORS));
+    mlirOperationRemoveAttributeByName(op, nabla_ref(NABLA_REDUCTION));
+  }
   if (nabla_is(op, "nabla.linear") && mlirOperationGetNumOperands(op) == 3 &&
       !adjust_bias(piece))
     return false;

@@ -95,7 +95,7 @@ static MlirOperation build(void *self, MlirOperation before,
   const custom *c = self;
   const nabla_application *a = c->application;
   const MlirContext context = nabla_op_context(before);
-  MlirNamedAttribute attributes[MAX_ELEMENTS + 2];
+  MlirNamedAttribute attributes[MAX_ELEMENTS + 4];
   MlirType results[NABLA_MAX_RECORDED];
   intptr_t count = 0;
   const size_t given = a->attributes ? a->attributes->count : 0;
@@ -103,6 +103,14 @@ static MlirOperation build(void *self, MlirOperation before,
       nabla_named(context, "target",
                   mlirStringAttrGet(context, nabla_ref(a->operation->handler)));
   attributes[count++] = nabla_named(context, "pure", mlirUnitAttrGet(context));
+  if (a->operation->factors)
+    attributes[count++] = nabla_named(
+        context, "nabla.factors",
+        mlirStringAttrGet(context, nabla_ref(a->operation->factors)));
+  if (a->operation->reduction)
+    attributes[count++] = nabla_named(
+        context, "nabla.reduction",
+        mlirStringAttrGet(context, nabla_ref(a->operation->reduction)));
   for (size_t i = 0; i < given; i++) {
     const nabla_attribute_tree *entry = &a->attributes->elements[i];
     const MlirAttribute attribute = attribute_of(context, entry, 0);
@@ -139,6 +147,13 @@ static nabla_status add_types(nabla_buffer *key, size_t count,
   return NABLA_OK;
 }
 
+/* A text, which may be NULL. */
+static nabla_status add_text(nabla_buffer *key, const char *text,
+                             nabla_diag *diag) {
+  return nabla_buffer_append(key, text ? text : "", text ? strlen(text) + 1 : 1,
+                             diag);
+}
+
 static nabla_status find(custom *c, nabla_buffer *key,
                          nabla_array *const *operands,
                          const nabla_recorded **out, nabla_diag *diag) {
@@ -148,6 +163,8 @@ static nabla_status find(custom *c, nabla_buffer *key,
   const char *target = a->operation->handler;
   NABLA_TRY(nabla_buffer_append(key, label, sizeof label, diag));
   NABLA_TRY(nabla_buffer_append(key, target, strlen(target) + 1, diag));
+  NABLA_TRY(add_text(key, a->operation->factors, diag));
+  NABLA_TRY(add_text(key, a->operation->reduction, diag));
   for (size_t i = 0; i < a->result_count; i++) types[i] = &a->inferred[i];
   NABLA_TRY(add_types(key, a->result_count, types, diag));
   for (uint32_t i = 0; i < c->operand_count; i++)

@@ -23,8 +23,10 @@ static nabla_status refuse_unread(const nabla_operation *o, nabla_diag *diag) {
     const char *name;
     bool is_set;
   } members[] = {
-      {"batch", o->batch}, {"factors", o->factors}, {"reduction", o->reduction},
-      {"cost", o->cost},   {"memory", o->memory},   {"wants", o->wants},
+      {"batch", o->batch},
+      {"cost", o->cost},
+      {"memory", o->memory},
+      {"wants", o->wants},
   };
   for (size_t i = 0; i < sizeof members / sizeof *members; i++)
     if (members[i].is_set)
@@ -69,6 +71,26 @@ static nabla_status check_name(const char *name, nabla_diag *diag) {
                               "an operation has a name of at most %zu letters, "
                               "digits, '_' and '.'",
                               MAX_NAME);
+}
+
+/* How it is divided between devices. */
+static nabla_status check_factors(const nabla_operation *o, nabla_diag *diag) {
+  static const char *const joins[] = {"sum", "max", "min", "prod"};
+  bool is_known = !o->reduction;
+  for (size_t i = 0; !is_known && i < sizeof joins / sizeof *joins; i++)
+    is_known = !strcmp(o->reduction, joins[i]);
+  const char *why = NULL;
+  if ((o->factors || o->reduction) && !o->handler)
+    why =
+        "'factors' are those of a handler: a body is divided as what it "
+        "records";
+  else if (o->reduction && !o->factors)
+    why = "'reduction' joins what 'factors' divide, which are not set";
+  else if (!is_known)
+    why = "'reduction' is none of sum, max, min and prod";
+  return why ? nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                          "the operation '%.60s': %s", o->name, why)
+             : NABLA_OK;
 }
 
 /* Looks for a handler. */
@@ -119,6 +141,7 @@ static nabla_status check(const nabla_operation *o, nabla_diag *diag) {
     return nabla_fail(
         diag, NABLA_INVALID_ARGUMENT, "the operation '%s' has %s", o->name,
         o->body ? "both a body and a handler" : "neither a body nor a handler");
+  NABLA_TRY(check_factors(o, diag));
   return o->handler ? check_handler(o, diag) : NABLA_OK;
 }
 
