@@ -113,7 +113,10 @@ func.func @quantize(%x: tensor<8x64xKIND>) -> tensor<8x64xKIND> {
 """
 ENCODINGS = ("nf4<block = 64>", "fp4<block = 64>", "int8<block = 64>",
              "int4<block = 32>", "int8<block = 32, zero_point = true>",
-             "nf4<block = 64, scale = #nabla.dynamic8<block = 256>>")
+             "nf4<block = 64, scale = #nabla.dynamic8<block = 256>>",
+             "ternary<block = 64>", "binary<block = 64>", "fp8<block = 64>",
+             "fp8_e5m2<block = 64>", "mxfp4", "mxfp8", "mxfp8_e5m2",
+             "int8<block = 0, blocks = leading>")
 
 
 def straight(s):
@@ -371,9 +374,65 @@ def calls(s):
         s.expect(np.allclose(got, u / 2 / np.sqrt(good[0])), "a finite gradient")
 
 
+NESTED = """func.func @choice(%x: tensor<f64>) -> tensor<f64> {
+  %z = nabla.full 0.0 : f64 -> tensor<f64>
+  %p = nabla.compare gt %x, %z : tensor<f64>, tensor<f64>
+  %y = nabla.cond %p : tensor<i1> -> tensor<f64> {
+    %a = nabla.mul %x, %x : tensor<f64>, tensor<f64>
+    nabla.yield %a : tensor<f64>
+  }, {
+    %a = nabla.neg %x : tensor<f64>
+    nabla.yield %a : tensor<f64>
+  }
+  return %y : tensor<f64>
+}
+func.func @repeat(%x: tensor<3xf64>) -> tensor<f64> {
+  %a = nabla.broadcast_in_dim %x dims = [1] : tensor<3xf64> -> tensor<4x3xf64>
+  %b = nabla.mul %a, %a : tensor<4x3xf64>, tensor<4x3xf64>
+  %c = nabla.mul %b, %a : tensor<4x3xf64>, tensor<4x3xf64>
+  %y = nabla.reduce sum %c dims = [0, 1] : tensor<4x3xf64>
+  return %y : tensor<f64>
+}
+func.func @product(%x: tensor<2x3xf64>, %w: tensor<3x4xf64>) -> tensor<2x4xf64> {
+  %p = nabla.dot_general %x, %w contracting = [1] x [0] : tensor<2x3xf64>, tensor<3x4xf64>
+  %y = nabla.tanh %p : tensor<2x4xf64>
+  return %y : tensor<2x4xf64>
+}
+"""
+
+
+def nested(s):
+    """Derivatives that others get wrong: through a choice by a number, of an
+    array that is repeated, twice; the batch of a gradient is the loop of
+    gradients, weights with a batch and without."""
+    rng = np.random.default_rng(harness.seed())
+    program = s.write(derive(NESTED, [
+        "nabla-vjp{function=choice}", "nabla-vjp{function=repeat}",
+        "nabla-jvp{function=repeat.vjp wrt=0}", "nabla-vjp{function=product}",
+        "nabla-vmap{function=product.vjp in-axes=0 axis-size=3}",
+        "nabla-vmap{function=choice.vjp in-axes=0 axis-size=4}"]))
+    one = np.array(1.0)
+    for x, want in ((3., 6.), (-2., -1.), (0., -1.)):
+        got = run(s, program, "choice.vjp", [np.array(x), one], 2)[1]
+        s.expect(float(got) == want, "a choice at %r: %r" % (x, got))
+    x, v = rng.standard_normal(3), rng.standard_normal(3)
+    got = run(s, program, "repeat.vjp.jvp", [x, one, v], 4)
+    s.expect(np.allclose(got[1], 12 * x * x) and
+             np.allclose(got[3], 24 * x * v), "a repeated array: %s" % got)
+    xs, ws, us = (rng.standard_normal((3, *d)) for d in ((2, 3), (3, 4), (2, 4)))
+    all_of = run(s, program, "product.vjp.vmap", [xs, ws, us], 3)
+    for k in range(3):
+        each = run(s, program, "product.vjp", [xs[k], ws[k], us[k]], 3)
+        for a, b in zip(all_of, each):
+            s.expect(np.allclose(a[k], b, rtol=1e-13), "a batch of gradients")
+    xs = np.array([2., -1, 0, 5])
+    got = run(s, program, "choice.vjp.vmap", [xs, np.ones(4)], 2)[1]
+    s.expect(np.array_equal(got, [4, -1, -1, 10]), "a batch of choices: %s" % got)
+
+
 def main(s):
     for test in (kinks, straight, packed, third, symmetric, split, again,
-                 carried, calls):
+                 carried, calls, nested):
         try:
             test(s)
         except harness.Failure as error:

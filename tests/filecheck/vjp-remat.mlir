@@ -114,3 +114,18 @@ func.func @packed(%x: tensor<4x64xf32> {nabla.name = "x"}, %w: !w) -> tensor<4x6
   %2 = nabla.exp %1 : tensor<4x64xf32>
   return %2 : tensor<4x64xf32>
 }
+
+// The number of steps is known: so is the size of what is stacked.
+// RUN: nabla-opt "%s" --nabla-vjp="function=counted" | FileCheck "%s" --check-prefix=COUNTED
+// COUNTED-LABEL: func.func @counted.vjp(
+// COUNTED: nabla.scan init(%arg0 : tensor<4xf32>) length(%{{.*}}) -> tensor<4xf32>, tensor<40x4xf32>
+// COUNTED: nabla.scan {{.*}} length(%{{.*}}) -> tensor<4xf32>, tensor<25x4xf32>
+func.func @counted(%h: tensor<4xf32>) -> tensor<4xf32> {
+  %l = arith.constant 1000 : index
+  %r = nabla.scan init(%h : tensor<4xf32>) length(%l) remat = 25 -> tensor<4xf32> {
+  ^bb0(%s: tensor<4xf32>):
+    %0 = nabla.sin %s : tensor<4xf32>
+    nabla.yield %0 : tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
+}

@@ -257,6 +257,12 @@ static int64_t length_of(const nabla_built_scan *scan) {
     int64_t size = nabla_array_dim(mlirValueGetType(scan->inputs[i]), 0);
     if (!nabla_is_dynamic(size)) return size;
   }
+  if (!mlirValueIsNull(scan->length)) {
+    MlirOperation op = nabla_defining_op(scan->length);
+    if (nabla_is(op, "arith.constant"))
+      return mlirIntegerAttrGetValueInt(
+          mlirOperationGetAttributeByName(op, nabla_ref("value")));
+  }
   return mlirShapedTypeGetDynamicSize();
 }
 
