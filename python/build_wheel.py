@@ -82,7 +82,11 @@ def metadata(options, tag):
                      "Tag: " + tag, ""])
     with open(os.path.join(options.source, "LICENSE"), "rb") as file:
         licence = file.read()
-    return {"METADATA": info.encode(), "WHEEL": how.encode(), "LICENSE": licence,
+    files = {}
+    if options.package == "nabla":
+        with open(os.path.join(options.source, "python/NOTICE"), "rb") as file:
+            files["NOTICE"] = file.read()
+    return {**files, "METADATA": info.encode(), "WHEEL": how.encode(), "LICENSE": licence,
             "top_level.txt": (options.package + "\n").encode()}
 
 

@@ -89,6 +89,17 @@ class Weight:
              _views.address(out) if out.size else None)
         return out
 
+    def matrix(self) -> "Weight":
+        """The same bytes as a matrix with as many rows, for products with weights of
+        convolutions."""
+        desc = _c.nabla_weight_desc.from_buffer_copy(self._desc)
+        rows, columns = len(self), 1
+        for size in self.shape[1:]:
+            columns *= size
+        desc.rank = 2
+        desc.shape[:2] = (rows, columns)
+        return Weight(desc, (self,))
+
     def numpy(self) -> Any:
         """All values as f32; a dense weight that is no float in its own dtype."""
         if self.format is None and not LIB.nabla_dtype_is_float(self._desc.dtype):

@@ -52,6 +52,10 @@ class MatmulPlan(Owner):
         if not isinstance(weight, Weight):
             raise TypeError("a plan is of a Weight, not of %r: quantize_array() makes one of "
                             "an array" % type(weight).__name__)
+        if len(weight.shape) != 2:
+            raise InvalidArgument("a product takes a matrix, and %r has rank %d: its "
+                                  "matrix() has a row for each index of the first "
+                                  "dimension" % (weight, len(weight.shape)))
         pool = handle_of(threads)
         self._x_dtype = np.dtype(dtype)
         self._y_dtype = np.dtype(dtype if out_dtype is None else out_dtype)

@@ -123,6 +123,7 @@ class Operations(unittest.TestCase):
         self.assertNotIn("pending", repr(y))
         del y, z
 
+    @unittest.skipUnless(os.path.exists("/proc/self/statm"), "no /proc")
     def test_constant_memory(self):
         x = nb.array(f32(256, 256))
         w = nb.array(f32(256, 256))

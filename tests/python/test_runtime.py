@@ -135,6 +135,15 @@ class Products(unittest.TestCase):
         dense = nr.MatmulPlan(nr.dense_weight(weight.numpy()))
         np.testing.assert_allclose(dense(x), want, rtol=1e-4, atol=1e-4)
 
+    def test_weights_of_convolutions(self):
+        weight = nr.quantize_array(random.standard_normal((16, 8, 4)), "nf4")
+        x = random.standard_normal(32).astype(np.float32)
+        with self.assertRaisesRegex(nr.InvalidArgument, "matrix()"):
+            nr.MatmulPlan(weight)
+        want = weight.numpy().reshape(16, 32) @ x
+        np.testing.assert_allclose(nr.MatmulPlan(weight.matrix())(x), want, rtol=1e-4,
+                                   atol=1e-4)
+
     def test_strided_operands(self):
         weight = nr.quantize_array(random.standard_normal((64, 128)), "nf4")
         x = random.standard_normal((128, 4)).astype(np.float32).T
