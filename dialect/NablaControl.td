@@ -310,8 +310,9 @@ class Nabla_TerminatorOp<string mnemonic, list<Trait> traits>
                           RegionBranchTerminatorOpInterface>], traits)>;
 
 def Nabla_YieldOp : Nabla_TerminatorOp<"yield",
-    [ParentOneOf<["CondOp", "WhileOp", "ScanOp", "RematOp"]>]> {
-  let summary = "Ends a region of cond, scan or remat, or the body of while";
+    [ParentOneOf<["CondOp", "WhileOp", "ScanOp", "RematOp", "ShardMapOp"]>]> {
+  let summary =
+      "Ends a region of cond, scan, remat or shard_map, or the body of while";
   let description = [{
     ```mlir
     func.func @yield(%i: tensor<i32>, %a: tensor<4xf32>) -> tensor<4xf32> {

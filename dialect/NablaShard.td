@@ -3,6 +3,12 @@
 #ifndef NABLA_SHARD_TD
 #define NABLA_SHARD_TD
 
+def Nabla_Direction : I32EnumAttr<"Direction", "direction of propagation", [
+  I32EnumAttrCase<"none", 0>, I32EnumAttrCase<"forward", 1>,
+  I32EnumAttrCase<"backward", 2>, I32EnumAttrCase<"both", 3>]> {
+  let cppNamespace = "::nabla";
+}
+
 def Nabla_MeshOp : Nabla_EffectOp<"mesh"> {
   let summary = "A mesh: named axes over which arrays are divided";
   let description = [{
@@ -88,6 +94,137 @@ def Nabla_ShardingConstraintOp : Nabla_Op<"sharding_constraint",
   let results = (outs Nabla_Tensor:$result);
   let assemblyFormat =
       "$input `:` type($input) `sharding` `=` $sharding attr-dict";
+}
+
+// Operations on shardings of whole arrays; nabla-partition removes them.
+class Nabla_ShardingOp<string mnemonic, string text>
+    : Nabla_Op<mnemonic, [AllTypesMatch<["input", "result"]>]> {
+  let summary = text;
+  let results = (outs Nabla_Array:$result);
+}
+
+def Nabla_ReshardOp : Nabla_ShardingOp<"reshard",
+    "Divides a value in another way"> {
+  let description = [{
+    The result is the operand, divided as the attribute says. Unlike
+    `sharding_constraint` it does not ask that the operand be divided so:
+    propagation goes neither forward nor backward through it. Packed arrays
+    cannot be exchanged; a `reshard` of one that changes its division is an
+    error.
+
+    ```mlir
+    nabla.mesh @m <["model"=4]>
+    func.func @reshard(%x: tensor<8x16xf32> {nabla.sharding = #nabla.sharding<@m, [{"model"}, {} ]>}) -> tensor<8x16xf32> {
+      %y = nabla.reshard %x : tensor<8x16xf32> sharding = #nabla.sharding<@m, [{}, {"model"} ]>
+      return %y : tensor<8x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Nabla_Array:$input, Nabla_EncodingAttr:$sharding);
+  let assemblyFormat = "$input `:` qualified(type($input)) `sharding` `=` "
+                       "$sharding attr-dict";
+}
+
+def Nabla_PropagationBarrierOp : Nabla_ShardingOp<"propagation_barrier",
+    "Limits the propagation of shardings"> {
+  let description = [{
+    The result is the operand. `allowed` is the direction in which propagation
+    passes: `none`, `forward` (from the operand to the result), `backward`, or
+    `both`.
+
+    ```mlir
+    nabla.mesh @m <["model"=4]>
+    func.func @propagation_barrier(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
+      %y = nabla.propagation_barrier %x allowed = forward : tensor<8x16xf32>
+      return %y : tensor<8x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Nabla_Array:$input, Nabla_Direction:$allowed);
+  let assemblyFormat = "$input `allowed` `=` $allowed attr-dict `:` "
+                       "qualified(type($input))";
+}
+
+// They have no results, and would be removed if they had no effects.
+def Nabla_ShardingGroupOp : Nabla_EffectOp<"sharding_group"> {
+  let summary = "Divides several values in the same way";
+  let description = [{
+    Values of one shape with the same `group` get one sharding.
+
+    ```mlir
+    nabla.mesh @m <["model"=4]>
+    func.func @sharding_group(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>) -> tensor<8x16xf32> {
+      nabla.sharding_group %x group = 0 : tensor<8x16xf32>
+      nabla.sharding_group %y group = 0 : tensor<8x16xf32>
+      %z = nabla.add %x, %y : tensor<8x16xf32>, tensor<8x16xf32>
+      return %z : tensor<8x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Nabla_Array:$input, I64Attr:$group);
+  let assemblyFormat =
+      "$input `group` `=` $group attr-dict `:` qualified(type($input))";
+}
+
+def Nabla_InspectShardingOp : Nabla_EffectOp<"inspect_sharding"> {
+  let summary = "Tells a callback how a value is divided";
+  let description = [{
+    While the program is compiled, the function that
+    `nabla_add_sharding_callback` (nabla/shard.h) added under the name gets the
+    sharding and the local type of the value.
+
+    ```mlir
+    nabla.mesh @m <["model"=4]>
+    func.func @inspect_sharding(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
+      nabla.inspect_sharding @hidden %x : tensor<8x16xf32>
+      return %x : tensor<8x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$callback, Nabla_Array:$input);
+  let assemblyFormat =
+      "$callback $input attr-dict `:` qualified(type($input))";
+}
+
+def Nabla_ShardMapOp : Nabla_EffectOp<"shard_map",
+    [SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "Computes on the pieces of each device";
+  let description = [{
+    The region is written for one device: its arguments are the pieces of the
+    operands that `in` describes, and it yields pieces of the results, which
+    `out` describes. Collectives exchange values between devices. Implicit
+    operands stay packed; a packed array is never exchanged. Values from outside
+    that the region uses are whole on every device.
+
+    A value is *equal* along an axis of the mesh if all devices that differ in
+    this axis alone have the same; otherwise it is *varying*. This is derived:
+    operands vary along the axes that divide them, and results of `all_reduce`,
+    `all_gather` and `broadcast` are equal along their axes. A result that
+    varies along an axis that does not divide it is an error.
+
+    ```mlir
+    nabla.mesh @m <["data"=2, "model"=4]>
+    func.func @shard_map(%x: tensor<8x16xf32>) -> tensor<8xf32> {
+      %y = nabla.shard_map(%x : tensor<8x16xf32>)
+          in = [#nabla.sharding<@m, [{"data"}, {"model"} ]>]
+          out = [#nabla.sharding<@m, [{"data"} ]>] -> tensor<8xf32> {
+      ^bb0(%piece: tensor<4x4xf32>):
+        %sums = nabla.reduce sum %piece dims = [1] : tensor<4x4xf32>
+        %all = nabla.all_reduce sum %sums axes = ["model"] : tensor<4xf32>
+        nabla.yield %all : tensor<4xf32>
+      }
+      return %y : tensor<8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Nabla_Array>:$inputs, ArrayAttr:$in,
+                       ArrayAttr:$out);
+  let results = (outs Variadic<Nabla_Array>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    (`(` $inputs^ `:` qualified(type($inputs)) `)`)? `in` `=` $in `out` `=` $out
+    attr-dict-with-keyword (`->` qualified(type($results))^)? $body
+  }];
 }
 
 // Collectives exchange values between the devices of a mesh that differ in the

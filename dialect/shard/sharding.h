@@ -1,6 +1,7 @@
 /* Shardings: over which axes of a mesh each dimension of an array is divided.
  * The text is Shardy's: docs/SHARDING.md. Functions are defined in
- * sharding_text.c, those of attributes and meshes in mesh.c. */
+ * sharding_text.c, those of attributes and meshes in mesh.c, those
+ * of shard_map in verify_shard_map.c. */
 #ifndef NABLA_DIALECT_SHARD_SHARDING_H
 #define NABLA_DIALECT_SHARD_SHARDING_H
 
@@ -87,6 +88,17 @@ bool nabla_sharding_check(const nabla_mesh *mesh,
 
 /* The number of devices that a list of axes divides among. */
 int64_t nabla_axes_size(const nabla_mesh *mesh, const nabla_axis_list *axes);
+
+/* The shape of each device's piece of an array of rank `sharding->rank`. False:
+ * a dimension is not divided by its axes; which one is in `message`. */
+bool nabla_sharding_piece(const nabla_mesh *mesh,
+                          const nabla_sharding *sharding, MlirType type,
+                          int64_t out[NABLA_MAX_RANK],
+                          char message[NABLA_MESSAGE_SIZE]);
+
+/* The name of the mesh of a nabla.shard_map, that of its first sharding; false
+ * where it has none. */
+bool nabla_shard_map_mesh(MlirOperation op, char out[NABLA_MESH_NAME]);
 
 /* Reads the array of strings `axes` of a collective. */
 bool nabla_axes_read(MlirAttribute list, nabla_axis_list *out);

@@ -13,7 +13,10 @@ nabla_verifier verify_cond, verify_while, verify_scan, verify_remat;
 /* verify_call.c */
 nabla_verifier verify_custom_call;
 /* verify_shard.c */
-nabla_verifier verify_mesh, verify_sharding_constraint, verify_collective;
+nabla_verifier verify_mesh, verify_sharding_constraint, verify_collective,
+    verify_whole_values, verify_sharding_group;
+/* verify_shard_map.c */
+nabla_verifier verify_shard_map;
 /* verify_shape.c */
 nabla_verifier verify_dynamic_slice, verify_conv_general;
 

@@ -78,12 +78,6 @@ MlirLogicalResult verify_mesh(MlirOperation op) {
 
 /* ---- constraints ---- */
 
-static MlirOperation function_around(MlirOperation op) {
-  while (!mlirOperationIsNull(op) && !is(op, "func.func"))
-    op = mlirOperationGetParentOperation(op);
-  return op;
-}
-
 static bool is_partitioned(MlirOperation function, char mesh[NABLA_MESH_NAME]) {
   if (mlirOperationIsNull(function)) return false;
   MlirAttribute name = get(function, "nabla.partitioned");
@@ -96,14 +90,54 @@ static bool is_partitioned(MlirOperation function, char mesh[NABLA_MESH_NAME]) {
   return true;
 }
 
+/* The mesh of the shard_map or partitioned function around `op`; false where it
+ * stands in neither. */
+static bool mesh_around(MlirOperation op, char mesh[NABLA_MESH_NAME]) {
+  MlirOperation at = mlirOperationGetParentOperation(op);
+  while (!mlirOperationIsNull(at) && !is(at, "func.func")) {
+    if (is(at, "nabla.shard_map")) return nabla_shard_map_mesh(at, mesh);
+    at = mlirOperationGetParentOperation(at);
+  }
+  return is_partitioned(at, mesh);
+}
+
+MlirLogicalResult verify_whole_values(MlirOperation op) {
+  char name[NABLA_MESH_NAME];
+  if (mesh_around(op, name))
+    return ERROR(op, "stands outside of shard_map and partitioned functions");
+  return good();
+}
+
+/* The first of the same group in the function has the same shape. */
+MlirLogicalResult verify_sharding_group(MlirOperation op) {
+  if (mlirLogicalResultIsFailure(verify_whole_values(op)))
+    return mlirLogicalResultFailure();
+  const int64_t group = nabla_op_integer(op, "group", 0);
+  MlirOperation at = mlirBlockGetFirstOperation(mlirOperationGetBlock(op));
+  MlirType own = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  for (; !mlirOperationEqual(at, op); at = mlirOperationGetNextInBlock(at)) {
+    if (!is(at, "nabla.sharding_group") ||
+        nabla_op_integer(at, "group", 0) != group)
+      continue;
+    MlirType type = mlirValueGetType(mlirOperationGetOperand(at, 0));
+    bool same = nabla_array_rank(type) == nabla_array_rank(own);
+    for (intptr_t i = 0; same && i < nabla_array_rank(own); i++)
+      same = nabla_array_dim(type, i) == nabla_array_dim(own, i);
+    return same ? good()
+                : ERROR(op, "has another shape than group %" PRId64 " before",
+                        group);
+  }
+  return good();
+}
+
 MlirLogicalResult verify_sharding_constraint(MlirOperation op) {
   nabla_mesh mesh;
-  char message[NABLA_MESSAGE_SIZE], name[NABLA_MESH_NAME];
+  char message[NABLA_MESSAGE_SIZE];
   MlirAttribute attribute = get(op, "sharding");
   if (!nabla_sharding_is(attribute))
     return ERROR(op, "has an attribute that is no sharding");
-  if (is_partitioned(function_around(op), name))
-    return ERROR(op, "stands outside of partitioned functions");
+  if (mlirLogicalResultIsFailure(verify_whole_values(op)))
+    return mlirLogicalResultFailure();
   const nabla_sharding sharding = nabla_sharding_read(attribute);
   if (!nabla_mesh_find(op, sharding.mesh, &mesh))
     return ERROR(op, "the module has no mesh @%.60s", sharding.mesh);
@@ -195,10 +229,10 @@ MlirLogicalResult verify_collective(MlirOperation op) {
   nabla_axis_list axes;
   uint64_t used[NABLA_MESH_MAX_AXES] = {0};
   char message[NABLA_MESSAGE_SIZE], name[NABLA_MESH_NAME];
-  if (!is_partitioned(function_around(op), name))
+  if (!mesh_around(op, name))
     return ERROR(op,
-                 "stands in partitioned functions alone, which have the "
-                 "attribute nabla.partitioned = @mesh");
+                 "stands in nabla.shard_map and in partitioned functions "
+                 "alone, which have the attribute nabla.partitioned = @mesh");
   if (!nabla_mesh_find(op, name, &mesh))
     return ERROR(op, "the module has no mesh @%.60s", name);
   if (!nabla_axes_read(get(op, "axes"), &axes) || !axes.count)

@@ -15,6 +15,7 @@
 #include "nabla/function.h"
 #include "nabla/mlir.h"
 #include "nabla/operation.h"
+#include "nabla/shard.h"
 #include "nabla/tree.h"
 
 /* A row is called with P for every other pointer: one that is looked at before

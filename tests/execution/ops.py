@@ -48,7 +48,9 @@ def ruled():
 
 # Run by several ranks: tests/compiler/sharded_test.c.
 SHARDED = {"mesh", "sharding_constraint", "all_reduce", "all_gather", "all_slice",
-           "reduce_scatter", "all_to_all", "permute", "broadcast", "axis_index"}
+           "reduce_scatter", "all_to_all", "permute", "broadcast", "axis_index",
+           "reshard", "propagation_barrier", "sharding_group",
+           "inspect_sharding", "shard_map"}
 # Code differs most between these, and the turns of what is run for them; the
 # results may not.
 TARGETS = {"quick": [("native", 0)], "medium": [("x86-64-v3", 1), ("x86-64", 2)]}

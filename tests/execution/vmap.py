@@ -37,9 +37,12 @@ NO_BATCH = {
     "yield": "ends the regions of cond, while, scan and remat",
     "condition": "ends the regions of while",
     "mesh": "has no operands", "axis_index": "has no operands",
-    **dict.fromkeys(("sharding_constraint", "all_reduce", "all_gather",
-                     "all_slice", "reduce_scatter", "all_to_all", "permute",
-                     "broadcast"), "is refused: no word in its row yet"),
+    **dict.fromkeys(("sharding_constraint", "reshard", "propagation_barrier",
+                     "sharding_group", "inspect_sharding"),
+                    "says how values are divided: filecheck vmap-shard.mlir"),
+    **dict.fromkeys(("shard_map", "all_reduce", "all_gather", "all_slice",
+                     "reduce_scatter", "all_to_all", "permute", "broadcast"),
+                    "needs several devices: filecheck vmap-shard.mlir"),
 }
 # Kernels of other sizes add in another order.
 TOLERANCE = {"f64": 1e-12, "f32": 2e-5, "f16": 4e-3, "bf16": 3e-2}

@@ -371,7 +371,7 @@ func.func @scan_sizes(%y: tensor<3x?xf32>) -> tensor<3x?xf32> {
 // -----
 
 func.func @yield_alone() {
-  // expected-error @below {{'nabla.yield' op expects parent op to be one of 'nabla.cond, nabla.while, nabla.scan, nabla.remat'}}
+  // expected-error @below {{'nabla.yield' op expects parent op to be one of 'nabla.cond, nabla.while, nabla.scan, nabla.remat, nabla.shard_map'}}
   nabla.yield
 }
 

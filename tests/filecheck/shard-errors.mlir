@@ -93,14 +93,14 @@ func.func @maximal(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // -----
 nabla.mesh @m <["a"=4, "b"=2]>
 func.func @outside(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{stands in partitioned functions alone, which have the attribute nabla.partitioned = @mesh}}
+  // expected-error @+1 {{stands in nabla.shard_map and in partitioned functions alone, which have the attribute nabla.partitioned = @mesh}}
   %y = nabla.all_reduce sum %x axes = ["a"] : tensor<4xf32>
   return %y : tensor<4xf32>
 }
 // -----
 nabla.mesh @m <["a"=4, "b"=2]>
 func.func @inside(%x: tensor<4xf32>) -> tensor<4xf32> attributes {nabla.partitioned = @m} {
-  // expected-error @+1 {{stands outside of partitioned functions}}
+  // expected-error @+1 {{stands outside of shard_map and partitioned functions}}
   %y = nabla.sharding_constraint %x : tensor<4xf32> sharding = #nabla.sharding<@m, [{"a"}]>
   return %y : tensor<4xf32>
 }
@@ -159,4 +159,89 @@ func.func @far(%x: tensor<8xf32>) -> tensor<8xf32> attributes {nabla.partitioned
   // expected-error @+1 {{from is device 4 of 4}}
   %y = nabla.broadcast %x from = 4 axes = ["a"] : tensor<8xf32>
   return %y : tensor<8xf32>
+}
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @count(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{in has 0 shardings, one for each of 1 operands}}
+  %y = nabla.shard_map(%x : tensor<4xf32>) in = [] out = [#nabla.sharding<@m, [{"a"}]>] -> tensor<4xf32> {
+  ^bb0(%p: tensor<2xf32>):
+    nabla.yield %p : tensor<2xf32>
+  }
+  return %y : tensor<4xf32>
+}
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @no_sharding(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{in has an element that is no sharding}}
+  %y = nabla.shard_map(%x : tensor<4xf32>) in = [unit] out = [#nabla.sharding<@m, [{"a"}]>] -> tensor<4xf32> {
+  ^bb0(%p: tensor<2xf32>):
+    nabla.yield %p : tensor<2xf32>
+  }
+  return %y : tensor<4xf32>
+}
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @piece(%x: tensor<4x3xf32>) -> tensor<4x3xf32> {
+  // expected-error @+1 {{operand #0 is divided into pieces of 2x3, with the element type and encoding of the whole; the region has another type}}
+  %y = nabla.shard_map(%x : tensor<4x3xf32>) in = [#nabla.sharding<@m, [{"a"}, {}]>] out = [#nabla.sharding<@m, [{"a"}, {}]>] -> tensor<4x3xf32> {
+  ^bb0(%p: tensor<4x3xf32>):
+    nabla.yield %p : tensor<4x3xf32>
+  }
+  return %y : tensor<4x3xf32>
+}
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @indivisible(%x: tensor<5xf32>) -> tensor<5xf32> {
+  // expected-error @+1 {{operand #0: dimension 0 of size 5 is not divided by 2}}
+  %y = nabla.shard_map(%x : tensor<5xf32>) in = [#nabla.sharding<@m, [{"a"}]>] out = [#nabla.sharding<@m, [{}]>] -> tensor<5xf32> {
+  ^bb0(%p: tensor<2xf32>):
+    nabla.yield %p : tensor<2xf32>
+  }
+  return %y : tensor<5xf32>
+}
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @partial(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{result #0 has partial axes: join its values by all_reduce in the region}}
+  %y = nabla.shard_map(%x : tensor<4xf32>) in = [#nabla.sharding<@m, [{}]>] out = [#nabla.sharding<@m, [{}], partial = {"a": sum}>] -> tensor<4xf32> {
+  ^bb0(%p: tensor<4xf32>):
+    nabla.yield %p : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @nested(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = nabla.shard_map(%x : tensor<4xf32>) in = [#nabla.sharding<@m, [{"a"}]>] out = [#nabla.sharding<@m, [{"a"}]>] -> tensor<4xf32> {
+  ^bb0(%p: tensor<2xf32>):
+    // expected-error @+1 {{stands outside of shard_map and partitioned functions}}
+    %q = nabla.reshard %p : tensor<2xf32> sharding = #nabla.sharding<@m, [{"a"}]>
+    nabla.yield %q : tensor<2xf32>
+  }
+  return %y : tensor<4xf32>
+}
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @outside(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{stands in nabla.shard_map and in partitioned functions alone}}
+  %y = nabla.all_reduce sum %x axes = ["a"] : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @arguments(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{the region has 0 arguments, one for each of 1 operands}}
+  %y = nabla.shard_map(%x : tensor<4xf32>) in = [#nabla.sharding<@m, [{}]>] out = [#nabla.sharding<@m, [{}]>] -> tensor<4xf32> {
+    nabla.yield %x : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @groups(%x: tensor<4xf32>, %y: tensor<6xf32>) {
+  nabla.sharding_group %x group = 1 : tensor<4xf32>
+  // expected-error @+1 {{has another shape than group 1 before}}
+  nabla.sharding_group %y group = 1 : tensor<6xf32>
+  return
 }

@@ -12,6 +12,7 @@
 #include "transforms/autodiff/forward.h"
 #include "transforms/autodiff/loops.h"
 #include "transforms/autodiff/reverse.h"
+#include "transforms/autodiff/shard_map.h"
 #include "transforms/composite/decompositions.h"
 #include "transforms/dispatch/rules.h"
 #include "transforms/ir/build_control.h"
@@ -463,7 +464,8 @@ static bool pull(copy *c) {
     MlirValue value = mlirOperationGetOperand(c->end, i);
     nabla_reverse_add(&r, value, add_argument(c, value));
     arguments.list[arguments.count++] =
-        named(c->how->function, NABLA_RESULTS, i, "cotangent");
+        nabla_divide_as(c->how->function, NABLA_RESULTS, i,
+                        named(c->how->function, NABLA_RESULTS, i, "cotangent"));
   }
   if (good && c->how->marked) mark_end(c);
   good = good && nabla_reverse_block(&r, c->entry);
@@ -472,7 +474,10 @@ static bool pull(copy *c) {
     o.values.values[i] = mlirOperationGetOperand(c->end, i);
   for (size_t i = 0; good && i < c->how->count; i++) {
     const nabla_wrt wrt = c->how->wrt[i];
-    give(&o, checked(c, nabla_reverse_sum_or_zeros(&r, c->wrt[i]), wrt),
+    MlirValue gradient = nabla_reverse_sum_or_zeros(&r, c->wrt[i]);
+    if (!wrt.component)
+      nabla_gradient_divide(c->how->function, wrt.argument, gradient);
+    give(&o, checked(c, gradient, wrt),
          named(c->how->function, NABLA_ARGUMENTS, wrt.argument,
                wrt.component ? component_name(wrt.component) : "gradient"));
   }
@@ -501,6 +506,10 @@ static bool push(copy *c) {
               !wrt.component       ? "tangent"
               : wrt.component == 1 ? "a.tangent"
                                    : "b.tangent");
+    if (!wrt.component)
+      arguments.list[arguments.count - 1] =
+          nabla_divide_as(c->how->function, NABLA_ARGUMENTS, wrt.argument,
+                          arguments.list[arguments.count - 1]);
   }
   good = good && nabla_forward_block(&f, c->entry) && give_results(c, &o);
   nabla_builder b = {c->end};

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "transforms/autodiff/shard_map.h"
 #include "transforms/ir/block_index.h"
 
 MlirValue nabla_forward_or_zeros(nabla_forward *f, const nabla_builder *b,
@@ -45,6 +46,7 @@ static bool forward_op(nabla_forward *f, MlirOperation op) {
   if (nabla_diff_is_zero(op) || !nabla_varied_uses(f->varied, op)) return true;
   if (nabla_is(op, "nabla.cond")) return nabla_forward_cond(f, op);
   if (nabla_is(op, "nabla.scan")) return nabla_forward_scan(f, op);
+  if (nabla_is(op, "nabla.shard_map")) return nabla_forward_shard_map(f, op);
   if (nabla_is(op, "nabla.while")) return nabla_forward_while(f, op);
   if (nabla_is(op, "func.call")) return nabla_forward_call(f, op);
   if (nabla_is(op, "nabla.custom_call"))

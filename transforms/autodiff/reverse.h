@@ -6,6 +6,7 @@
 #include "transforms/autodiff/calls.h"
 #include "transforms/autodiff/rules.h"
 #include "transforms/autodiff/varied.h"
+#include "transforms/shard/varying.h"
 
 typedef struct nabla_reverse {
   nabla_builder b;         /* where cotangents are made */
@@ -13,7 +14,19 @@ typedef struct nabla_reverse {
   nabla_value_map sums;    /* of each value the sum so far, in the type that
                             * f16 and bf16 are computed in if it has terms */
   nabla_derived *derived;  /* derivatives of functions that are called */
+
+  /* In a shard_map, else NULL: what values vary along. A cotangent of a value
+   * that is equal along axes, from an operation whose results vary along them,
+   * is a term of each device: `pending` has their sums, which are joined when
+   * the cotangent is needed. */
+  const nabla_grid *grid;
+  nabla_varying *varying;
+  uint64_t atoms; /* that results of the operation in reverse vary along */
+  nabla_value_map pending;
+  nabla_varying pending_atoms; /* over which they are to be joined */
 } nabla_reverse;
+
+void nabla_reverse_deinit(nabla_reverse *r);
 
 /* Adds a cotangent of a value; nothing where either has none. The order of the
  * calls is that of the sum. */

@@ -19,6 +19,8 @@ typedef struct nabla_pullback {
   const bool *wanted;          /* for each operand */
   const MlirValue *cotangents; /* of each result; one at least is there */
   MlirValue *out;              /* for each operand that is wanted */
+  bool is_varying; /* of a collective in a shard_map: operand 0 varies along its
+                    * axes */
 } nabla_pullback;
 
 typedef struct nabla_pushforward {

@@ -106,6 +106,17 @@ static void mark_while(nabla_value_map *varied, MlirOperation op) {
   }
 }
 
+static void mark_shard_map(nabla_value_map *varied, MlirOperation op) {
+  MlirBlock body = nabla_region_block(op, 0);
+  MlirOperation end = nabla_block_end(body);
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    pass(varied, mlirOperationGetOperand(op, i), mlirBlockGetArgument(body, i));
+  nabla_varied_mark(varied, body);
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    pass(varied, mlirOperationGetOperand(end, i),
+         mlirOperationGetResult(op, i));
+}
+
 void nabla_varied_mark(nabla_value_map *varied, MlirBlock block) {
   for (MlirOperation op = mlirBlockGetFirstOperation(block);
        !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
@@ -116,6 +127,8 @@ void nabla_varied_mark(nabla_value_map *varied, MlirBlock block) {
       for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
         pass(varied, mlirOperationGetOperand(op, i),
              mlirOperationGetResult(op, i));
+    else if (nabla_is(op, "nabla.shard_map"))
+      mark_shard_map(varied, op);
     else if (nabla_is(op, "nabla.scan"))
       mark_scan(varied, op);
     else if (nabla_is(op, "nabla.while"))
@@ -283,7 +296,8 @@ static bool is_used(MlirOperation op) {
  * sizes; others may write memory. */
 static bool may_erase(MlirOperation op) {
   MlirStringRef name = nabla_name(op);
-  return nabla_op_find(op) || nabla_is(op, "func.call") ||
+  const bool notes = !mlirOperationGetNumResults(op); /* of shardings */
+  return (nabla_op_find(op) && !notes) || nabla_is(op, "func.call") ||
          nabla_is(op, "tensor.dim") || nabla_is(op, "tensor.cast") ||
          (name.length > 6 && !memcmp(name.data, "arith.", 6));
 }

@@ -6,7 +6,8 @@
  * all examples where each example has whole blocks, else a tensor. Functions
  * are in build_batch.c (values, copies), engine.c (blocks), each.c (one example
  * after the other), rules_elements.c (words), control.c, call.c and make.c
- * (functions); rules by name in rules_*.c. */
+ * (functions); rules by name in rules_*.c,
+ * nabla_batch_arguments in rules_shard.c. */
 #ifndef NABLA_TRANSFORMS_BATCHING_BATCHING_H
 #define NABLA_TRANSFORMS_BATCHING_BATCHING_H
 
@@ -28,6 +29,9 @@ typedef struct nabla_batch_run {
   MlirOperation module;
   nabla_batched_function *functions;
   unsigned number; /* of functions made for calls */
+  /* the axis of the mesh that the batch stands on, or NULL, and its size */
+  const char *spmd_axis, *mesh;
+  int64_t spmd_size;
 } nabla_batch_run;
 
 typedef struct nabla_batching {
@@ -134,6 +138,11 @@ bool nabla_batch_parts(nabla_batching *s, MlirOperation op);
 /* Operations with regions, and func.call. */
 bool nabla_batch_control(nabla_batching *s, MlirOperation op);
 bool nabla_batch_call(nabla_batching *s, MlirOperation op);
+
+/* Shardings of arguments of a function that was made: `axes` has the dimension
+ * of each that is its batch. False after an error. */
+bool nabla_batch_arguments(nabla_batching *s, MlirOperation function,
+                           const intptr_t *axes);
 
 /* Which values of a block, whose arguments are batched as `arguments` says,
  * are: `results` says it for the operands of its terminator. */

@@ -10,6 +10,7 @@
 #include "transforms/batching/batching.h"
 #include "transforms/ir/call_graph.h"
 #include "transforms/passes.h"
+#include "transforms/shard/layout.h"
 
 enum { MAX = NABLA_MAX_OPERANDS };
 
@@ -113,6 +114,35 @@ static bool read_size(MlirOperation function, const char *text, int64_t *out) {
   return false;
 }
 
+/* ---- a mesh ---- */
+
+/* The axis that the batch stands on; "": none. */
+static bool find_spmd(MlirOperation function, const char *axis, int64_t size,
+                      nabla_grid *grid, nabla_batch_run *out) {
+  size_t meshes = 0;
+  if (!*axis) return true;
+  MlirOperation module = mlirOperationGetParentOperation(function);
+  if (!nabla_shard_begin(module, grid, &meshes)) return false;
+  const int at = meshes ? nabla_mesh_axis(&grid->mesh, axis) : -1;
+  if (at < 0) {
+    nabla_error_at(
+        function, "nabla-vmap: spmd-axis=%s: %s", axis,
+        meshes ? "the mesh has no such axis" : "the module has no mesh");
+    return false;
+  }
+  if (nabla_is_dynamic(size) || size % grid->mesh.sizes[at]) {
+    nabla_error_at(function,
+                   "nabla-vmap: spmd-axis=%s: axis-size is a multiple of the "
+                   "axis, of size %d",
+                   axis, (int)grid->mesh.sizes[at]);
+    return false;
+  }
+  out->spmd_axis = axis;
+  out->mesh = grid->mesh.name;
+  out->spmd_size = grid->mesh.sizes[at];
+  return true;
+}
+
 /* ---- the pass ---- */
 
 static bool make(MlirOperation module, MlirOperation function,
@@ -147,13 +177,18 @@ static bool make(MlirOperation module, MlirOperation function,
                    name);
     return false;
   }
+  nabla_grid grid;
   nabla_batch_run run = {.module = module};
+  if (!find_spmd(function, values[4].string, size, &grid, &run)) return false;
   const nabla_batch_function how = {.function = function,
                                     .name = name,
                                     .size = size,
                                     .in_axes = in,
                                     .out_axes = out};
-  bool good = !mlirOperationIsNull(nabla_batch_make(&run, &how));
+  nabla_batching batching = {.run = &run};
+  MlirOperation made = nabla_batch_make(&run, &how);
+  bool good =
+      !mlirOperationIsNull(made) && nabla_batch_arguments(&batching, made, in);
   while (run.functions) {
     nabla_batched_function *next = run.functions->next;
     free(run.functions);

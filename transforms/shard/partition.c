@@ -15,6 +15,7 @@
 #include "transforms/shard/pieces.h"
 #include "transforms/shard/plan.h"
 #include "transforms/shard/reshard.h"
+#include "transforms/shard/shard_map.h"
 #include "transforms/shard/ties.h"
 #include "transforms/state/state.h"
 
@@ -158,7 +159,7 @@ static MlirWalkResult make_plan(MlirOperation op, void *self) {
     p->capacity = capacity;
   }
   nabla_shard_plan_make(p->shard, &p->map, op, &p->plans[p->count++]);
-  return MlirWalkResultAdvance;
+  return nabla_is_shard_map(op) ? MlirWalkResultSkip : MlirWalkResultAdvance;
 }
 
 /* ---- operands ---- */
@@ -320,6 +321,8 @@ static nabla_division natural_layout(partition *p, const nabla_shard_plan *it,
   if (!mlirOperationIsNull(called))
     layout =
         nabla_layout_of_port(p->shard, called, NABLA_RESULTS, index, to->type);
+  if (nabla_is_shard_map(it->op))
+    layout = nabla_shard_map_layout(p->shard, it->op, "out", index, to->type);
   if (nabla_ties_has(it->op)) layout = *to;
   if (nabla_is(it->op, "nabla.scan") &&
       index >= nabla_scan_read(it->op).carries && layout.rank)
@@ -522,10 +525,33 @@ static bool is_late(MlirOperation op) {
   return row && row->shard == NABLA_SHARD_late;
 }
 
+/* Operands as a shard_map wants them; values from outside are whole. */
+static bool bring_shard_map(partition *p, MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    const nabla_division to = nabla_shard_map_layout(
+        p->shard, op, "in", i,
+        layout_of(p, mlirOperationGetOperand(op, i)).type);
+    if (!bring(p, op, i, &to)) return false;
+  }
+  inside in = {p, op, false};
+  mlirOperationWalk(op, bring_inside, &in, MlirWalkPreOrder);
+  return !in.failed;
+}
+
+/* Operations without results that only describe shardings. */
+static bool is_note(partition *p, MlirOperation op) {
+  if (nabla_is(op, "nabla.sharding_group")) return true;
+  if (!nabla_is(op, "nabla.inspect_sharding")) return false;
+  const nabla_division layout = layout_of(p, mlirOperationGetOperand(op, 0));
+  nabla_inspect(p->shard, op, &layout);
+  return true;
+}
+
 /* Brings the operands of an operation where they are expected. */
 static bool bring_all(partition *p, const nabla_shard_plan *it,
                       nabla_shard_piece *piece) {
   MlirOperation op = it->op;
+  if (nabla_is_shard_map(op)) return bring_shard_map(p, op);
   if (it->is_divided) return bring_divided(p, it, piece);
   if (nabla_is(op, "tensor.dim")) return bring_dim(p, op);
   if (nabla_ties_ends(op)) return bring_ended(p, op);
@@ -547,6 +573,7 @@ static bool apply(partition *p, const nabla_shard_plan *it) {
     return false;
   }
   if (nabla_is(op, "func.return")) return finish_return(p, op);
+  if (is_note(p, op)) return true;
   MlirOperation next = mlirOperationGetNextInBlock(op);
   if (!count_call(p, it) || !bring_all(p, it, &piece)) return false;
   for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
@@ -554,14 +581,30 @@ static bool apply(partition *p, const nabla_shard_plan *it) {
   return true;
 }
 
-/* Constraints are met. They go last: plans know values of theirs. */
-static void erase_constraints(partition *p) {
-  for (size_t i = 0; i < p->count; i++) {
-    MlirOperation op = p->plans[i].op;
-    if (!nabla_is(op, "nabla.sharding_constraint")) continue;
-    MlirValue value = mlirOperationGetOperand(op, 0);
-    nabla_op_replace(op, &value);
-  }
+/* Shardings are met, and regions of shard_map are local. They go last: plans
+ * know values of theirs. */
+static bool drop_note(MlirOperation op, void *self) {
+  (void)self;
+  nabla_sharding_note_drop(op);
+  return true;
+}
+
+static bool inline_shard_map(MlirOperation op, void *self) {
+  (void)self;
+  nabla_shard_map_inline(op);
+  return true;
+}
+
+static bool finish_notes(partition *p) {
+  return mlirLogicalResultIsSuccess(nabla_ops_each(
+             p->function, nabla_is_sharding_note, drop_note, NULL)) &&
+         mlirLogicalResultIsSuccess(nabla_ops_each(
+             p->function, nabla_is_shard_map, inline_shard_map, NULL));
+}
+
+static bool check_shard_map(MlirOperation op, void *self) {
+  const partition *p = self;
+  return nabla_shard_map_check(p->shard, op);
 }
 
 static void set_function_type(partition *p) {
@@ -600,7 +643,10 @@ static bool refuse_results(MlirOperation function) {
 }
 
 static bool divide(partition *p) {
-  if (!read_arguments(p)) return false;
+  if (mlirLogicalResultIsFailure(nabla_ops_each(p->function, nabla_is_shard_map,
+                                                check_shard_map, p)) ||
+      !read_arguments(p))
+    return false;
   mlirOperationWalk(p->function, read_op, p, MlirWalkPreOrder);
   if (p->map.failed) return false;
   mlirOperationWalk(p->function, make_plan, p, MlirWalkPreOrder);
@@ -608,7 +654,7 @@ static bool divide(partition *p) {
   set_block(p, p->body);
   for (size_t i = 0; i < p->count; i++)
     if (!apply(p, &p->plans[i])) return false;
-  erase_constraints(p);
+  if (!finish_notes(p)) return false;
   set_function_type(p);
   return true;
 }

@@ -14,6 +14,7 @@
 #include "dialect/verify/checks.h"
 #include "transforms/passes.h"
 #include "transforms/shard/factors.h"
+#include "transforms/shard/shard_map.h"
 #include "transforms/shard/ties.h"
 #include "transforms/state/state.h"
 
@@ -151,11 +152,23 @@ static bool ask_ports(propagation *p, MlirOperation function, const char *list,
   return true;
 }
 
+/* What constraints, reshard and shard_map say of their results. */
+static bool ask_note(propagation *p, MlirOperation op) {
+  MlirLocation location = mlirOperationGetLocation(op);
+  if (nabla_is(op, "nabla.sharding_constraint") ||
+      nabla_is(op, "nabla.reshard"))
+    return ask(p, location, mlirOperationGetResult(op, 0), get(op, "sharding"),
+               true);
+  if (!nabla_is_shard_map(op)) return true;
+  for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
+    if (!ask(p, location, mlirOperationGetResult(op, r),
+             mlirArrayAttrGetElement(get(op, "out"), r), true))
+      return false;
+  return true;
+}
+
 static bool ask_op(propagation *p, MlirOperation op) {
-  if (nabla_is(op, "nabla.sharding_constraint") &&
-      !ask(p, mlirOperationGetLocation(op), mlirOperationGetResult(op, 0),
-           get(op, "sharding"), true))
-    return false;
+  if (!ask_note(p, op)) return false;
   MlirAttribute list = get(op, NABLA_SHARDINGS);
   if (mlirAttributeIsNull(list) || !mlirAttributeIsAArray(list)) return true;
   for (intptr_t r = 0; r < mlirArrayAttrGetNumElements(list) &&
@@ -178,7 +191,7 @@ typedef struct walk {
 static MlirWalkResult walk_op(MlirOperation op, void *self) {
   walk *w = self;
   w->changed = w->visit(w->p, op, w->all) || w->changed;
-  return MlirWalkResultAdvance;
+  return nabla_is_shard_map(op) ? MlirWalkResultSkip : MlirWalkResultAdvance;
 }
 
 static bool walk_all(propagation *p, bool all,
@@ -350,8 +363,55 @@ static bool tie_call(propagation *p, MlirOperation call) {
   return t.changed;
 }
 
+/* The operands of a shard_map as it wants them. */
+static bool step_shard_map(propagation *p, MlirOperation op) {
+  bool changed = false;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    const nabla_division wanted = nabla_shard_map_layout(
+        &p->shard, op, "in", i, nabla_operand_type(op, i));
+    changed = offer(p, mlirOperationGetOperand(op, i), &wanted) || changed;
+  }
+  return changed;
+}
+
+static bool offer_from(propagation *p, MlirValue to, MlirValue from) {
+  const nabla_division more = layout_of(p, from);
+  return offer(p, to, &more);
+}
+
+/* In the directions that are allowed. */
+static bool step_barrier(propagation *p, MlirOperation op) {
+  enum { FORWARD = 1, BACKWARD = 2 };
+  const int64_t allowed = nabla_op_integer(op, "allowed", 0);
+  MlirValue x = mlirOperationGetOperand(op, 0);
+  MlirValue y = mlirOperationGetResult(op, 0);
+  bool changed = allowed & FORWARD && offer_from(p, y, x);
+  if (allowed & BACKWARD) changed = offer_from(p, x, y) || changed;
+  return changed;
+}
+
+/* Of one group are this and the first before it of the same number. */
+static bool step_group(propagation *p, MlirOperation op) {
+  MlirValue own = mlirOperationGetOperand(op, 0);
+  MlirOperation first = mlirBlockGetFirstOperation(mlirOperationGetBlock(op));
+  for (; !mlirOperationEqual(first, op);
+       first = mlirOperationGetNextInBlock(first)) {
+    if (!nabla_is(first, "nabla.sharding_group") ||
+        nabla_op_integer(first, "group", 0) != nabla_op_integer(op, "group", 0))
+      continue;
+    MlirValue other = mlirOperationGetOperand(first, 0);
+    const bool changed = offer_from(p, own, other);
+    return offer_from(p, other, own) || changed;
+  }
+  return false;
+}
+
 static bool visit(propagation *p, MlirOperation op, bool all) {
   tying t = {p, false};
+  if (nabla_is_shard_map(op)) return step_shard_map(p, op);
+  if (nabla_is(op, "nabla.reshard")) return false;
+  if (nabla_is(op, "nabla.propagation_barrier")) return step_barrier(p, op);
+  if (nabla_is(op, "nabla.sharding_group")) return step_group(p, op);
   if (nabla_is(op, "func.call")) return tie_call(p, op);
   if (nabla_is(op, "func.return"))
     return tie_states(p, mlirOperationGetParentOperation(op), op);
@@ -453,16 +513,13 @@ static bool run(MlirOperation module, const nabla_grid *shard) {
 
 /* ---- without a mesh ---- */
 
-static bool is_constraint(MlirOperation op) {
-  return nabla_is(op, "nabla.sharding_constraint");
-}
-
-static bool drop_constraint(MlirOperation op, void *self) {
+static bool drop_note(MlirOperation op, void *self) {
   (void)self;
   nablaOptimizationRemark(mlirOperationGetLocation(op), true, "NoMesh",
                           CATEGORY, "a sharding is dropped: there is no mesh");
-  MlirValue value = mlirOperationGetOperand(op, 0);
-  nabla_op_replace(op, &value);
+  const nabla_division whole = nabla_layout_whole(nabla_operand_type(op, 0));
+  if (nabla_is(op, "nabla.inspect_sharding")) nabla_inspect(NULL, op, &whole);
+  nabla_sharding_note_drop(op);
   return true;
 }
 
@@ -492,7 +549,7 @@ MlirLogicalResult nabla_run_propagate_sharding(MlirOperation op,
     return run(op, &shard) ? mlirLogicalResultSuccess()
                            : mlirLogicalResultFailure();
   if (mlirLogicalResultIsFailure(
-          nabla_ops_each(op, is_constraint, drop_constraint, NULL)))
+          nabla_ops_each(op, nabla_is_sharding_note, drop_note, NULL)))
     return mlirLogicalResultFailure();
   return nabla_ops_each(op, is_function, drop_function, NULL);
 }
