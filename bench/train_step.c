@@ -107,7 +107,7 @@ static double milliseconds(clockid_t clock) {
 
 static nabla_status run(nabla_function *function, const nabla_tree *in,
                         nabla_tree *out, int count, nabla_diag *diag) {
-  nabla_dense value;
+  nabla_dense value = {.data = NULL};
   nabla_status status = NABLA_OK;
   const double wall = milliseconds(CLOCK_MONOTONIC);
   const double cpu = milliseconds(CLOCK_PROCESS_CPUTIME_ID);
@@ -115,7 +115,7 @@ static nabla_status run(nabla_function *function, const nabla_tree *in,
     status = nabla_function_call(function, in, out, diag);
     if (!status) status = nabla_array_read(out->items[0].array, &value, diag);
   }
-  if (status) return status;
+  if (status || !value.data) return status;
   printf("%.5f %.5f %.7g\n", (milliseconds(CLOCK_MONOTONIC) - wall) / count,
          (milliseconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) / count,
          (double)*(const float *)value.data);

@@ -1,4 +1,5 @@
-/* MLIR's side of a compiler: context, diagnostics, parsing, passes. */
+/* MLIR's side of a compiler: context, diagnostics, parsing, passes. Functions
+ * are defined in context.c and compiler.c. */
 #ifndef NABLA_COMPILER_CONTEXT_H
 #define NABLA_COMPILER_CONTEXT_H
 
