@@ -157,17 +157,19 @@ static bool fill(writing *w) {
   return true;
 }
 
-/* Makes the function of a part; null without memory. */
+/* Makes the function of a part, unless there is one; null without memory. */
 static MlirOperation write_part(const nabla_ruled_trace *t,
                                 nabla_ruled_part part, const char *name,
                                 nabla_diag *diag) {
-  MlirOperation function = {NULL};
+  const MlirOperation none = {NULL};
   const nabla_body *body = &t->bodies[part];
   const MlirModule module = nabla_recorder_module(t->ruled->scope->recorder);
+  const MlirOperation have = nabla_function_in(module, nabla_ref(name));
   writing w = {.trace = t,
                .part = part,
                .context = nabla_recorder_context(t->ruled->scope->recorder)};
-  if (nabla_graph_emitter_init(&w.emitter, &body->walk, diag)) return function;
+  if (!mlirOperationIsNull(have)) return have;
+  if (nabla_graph_emitter_init(&w.emitter, &body->walk, diag)) return none;
   MlirRegion region = mlirRegionCreate();
   w.block = mlirBlockCreate(0, NULL, NULL);
   mlirRegionAppendOwnedBlock(region, w.block);
@@ -175,13 +177,13 @@ static MlirOperation write_part(const nabla_ruled_trace *t,
   nabla_graph_emitter_deinit(&w.emitter);
   if (!good) {
     mlirRegionDestroy(region);
-    return function;
+    return none;
   }
-  function = make_function(&w, region, name);
+  const MlirOperation function = make_function(&w, region, name);
   mlirBlockAppendOwnedOperation(mlirModuleGetBody(module), function);
   if (nabla_signature_update(function)) return function;
   mlirOperationDestroy(function);
-  return (MlirOperation){NULL};
+  return none;
 }
 
 /* ---- the call ---- */
@@ -190,6 +192,7 @@ static MlirOperation write_part(const nabla_ruled_trace *t,
 typedef struct building {
   const nabla_ruled_trace *trace;
   char name[NAME_SIZE];
+  nabla_status status; /* of building */
   nabla_diag *diag;
 } building;
 
@@ -197,12 +200,11 @@ static MlirAttribute reference(MlirContext context, const char *name) {
   return mlirFlatSymbolRefAttrGet(context, nabla_ref(name));
 }
 
-/* Makes the rules, and names them in the attributes of `function`. */
-static bool add_rules(const building *c, MlirOperation function) {
+/* Makes the rules. */
+static bool add_rules(const building *c, MlirAttribute *names) {
   static const char *const suffixes[] = {"", "forward", "backward", "jvp"};
   const nabla_ruled_trace *t = c->trace;
-  const MlirContext context = nabla_op_context(function);
-  MlirAttribute names[NABLA_PARTS];
+  const MlirContext context = nabla_recorder_context(t->ruled->scope->recorder);
   for (nabla_ruled_part part = NABLA_PART_FORWARD; part < NABLA_PARTS; part++) {
     char name[NAME_SIZE + 16];
     if (!t->bodies[part].site) continue;
@@ -210,6 +212,13 @@ static bool add_rules(const building *c, MlirOperation function) {
     names[part] = reference(context, name);
     if (mlirOperationIsNull(write_part(t, part, name, c->diag))) return false;
   }
+  return true;
+}
+
+/* Names them in the attributes of the function. */
+static void set_rules(const nabla_ruled_trace *t, const MlirAttribute *names,
+                      MlirOperation function) {
+  const MlirContext context = nabla_op_context(function);
   if (t->bodies[NABLA_PART_BACKWARD].site)
     mlirOperationSetAttributeByName(
         function, nabla_ref(NABLA_VJP),
@@ -220,20 +229,22 @@ static bool add_rules(const building *c, MlirOperation function) {
   if (t->ruled->is_straight)
     mlirOperationSetAttributeByName(function, nabla_ref(NABLA_STRAIGHT_THROUGH),
                                     mlirUnitAttrGet(context));
-  return true;
 }
 
+/* The rules come first: where the function is, they are. */
 static MlirOperation build(void *self, MlirOperation before,
                            const MlirValue *operands) {
-  const building *c = self;
+  building *c = self;
   const nabla_ruled_trace *t = c->trace;
-  const MlirModule module = nabla_recorder_module(t->ruled->scope->recorder);
-  MlirOperation function = nabla_function_in(module, nabla_ref(c->name));
-  if (mlirOperationIsNull(function)) {
+  MlirAttribute names[NABLA_PARTS] = {{NULL}};
+  MlirOperation function = {NULL};
+  if (add_rules(c, names))
     function = write_part(t, NABLA_PART_BODY, c->name, c->diag);
-    if (mlirOperationIsNull(function) || !add_rules(c, function))
-      return (MlirOperation){NULL};
+  if (mlirOperationIsNull(function)) {
+    c->status = NABLA_NO_MEMORY;
+    return function;
   }
+  set_rules(t, names, function);
   return nabla_build_call(
       before, function,
       (intptr_t)(t->argument_count + nabla_arrays_count(&t->captures)),
@@ -290,8 +301,10 @@ static nabla_status find(building *c, nabla_buffer *key, nabla_buffer *types,
       .operands = (const nabla_array_type *const *)(void *)types->data,
       .build = build,
       .self = c};
-  return nabla_recorder_find_built(t->ruled->scope->recorder, &built, out,
-                                   diag);
+  const nabla_status status =
+      nabla_recorder_find_built(t->ruled->scope->recorder, &built, out, diag);
+  if (!c->status) return status;
+  return nabla_fail(diag, c->status, "no memory");
 }
 
 bool nabla_ruled_call(const nabla_ruled_trace *trace, nabla_array **out) {
