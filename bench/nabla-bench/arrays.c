@@ -1,12 +1,14 @@
-/* The verb arrays: what recording an operation costs, and realizing a graph
- * whose program is there. */
+/* The verb arrays: what recording an operation costs, realizing a graph whose
+ * program is there, and calling a function for the second time. */
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "bench/nabla-bench/bench.h"
 #include "nabla/array.h"
 #include "nabla/encoding.h"
+#include "nabla/function.h"
 
-enum { NODES = 100, ROUNDS = 2000 };
+enum { NODES = 100, ROUNDS = 2000, LAYERS = 32, DECODERS = 20 };
 
 /* Seconds: of an operation, or of a graph of NODES operations. */
 typedef struct figures {
@@ -16,6 +18,10 @@ typedef struct figures {
   double record;    /* a graph                            */
   double realize;   /* realizing it for the second time   */
   double packed;    /* realizing a product of a packed weight */
+  double decoder;   /* recording a decoder of LAYERS layers   */
+  double call;      /* of a traced function of NODES operations */
+  double session;   /* a run of its session                   */
+  double adds;      /* the difference of their medians        */
 } figures;
 
 typedef struct workbench {
@@ -125,6 +131,119 @@ static nabla_status time_packed(workbench *w, double *out, nabla_diag *diag) {
   return NABLA_OK;
 }
 
+/* ---- a decoder ---- */
+
+enum { WIDTH = 64, HEADS = 4, HEAD = WIDTH / HEADS, HIDDEN = 128, TOKENS = 8 };
+
+static nabla_array *weight(nabla_scope *scope, int64_t rows, int64_t columns) {
+  static float values[HIDDEN * WIDTH];
+  const nabla_dense dense = {values, NABLA_DTYPE_F32, 2, {rows, columns}};
+  return nabla_array_borrow(scope, &dense);
+}
+
+static nabla_array *project(nabla_scope *scope, nabla_array *x, int64_t rows,
+                            int64_t columns) {
+  return nabla_linear(x, weight(scope, rows, columns), nabla_none());
+}
+
+/* [1, HEADS, TOKENS, HEAD]. */
+static nabla_array *heads(nabla_scope *scope, nabla_array *x, bool has_place) {
+  nabla_array *y = nabla_reshape(project(scope, x, WIDTH, WIDTH),
+                                 NABLA_DIMS(1, TOKENS, HEADS, HEAD));
+  y = nabla_transpose(y, NABLA_DIMS(0, 2, 1, 3));
+  return has_place ? nabla_rope(y, nabla_none(), 2, NULL) : y;
+}
+
+static nabla_array *norm(nabla_scope *scope, nabla_array *x) {
+  static float ones[WIDTH];
+  const nabla_dense dense = {ones, NABLA_DTYPE_F32, 1, {WIDTH}};
+  return nabla_rms_norm(x, nabla_array_borrow(scope, &dense), 1e-5);
+}
+
+static nabla_array *record_layer(nabla_scope *scope, nabla_array *x) {
+  nabla_array *y = norm(scope, x);
+  nabla_array *a =
+      nabla_attention(heads(scope, y, true), heads(scope, y, true),
+                      heads(scope, y, false), nabla_none(), nabla_none(), 0, 1);
+  a = nabla_reshape(nabla_transpose(a, NABLA_DIMS(0, 2, 1, 3)),
+                    NABLA_DIMS(TOKENS, WIDTH));
+  x = nabla_add(x, project(scope, a, WIDTH, WIDTH));
+  y = norm(scope, x);
+  nabla_array *gate = nabla_silu(project(scope, y, HIDDEN, WIDTH));
+  gate = nabla_mul(gate, project(scope, y, HIDDEN, WIDTH));
+  return nabla_add(x, project(scope, gate, WIDTH, HIDDEN));
+}
+
+static nabla_status time_decoder(workbench *w, double *out, nabla_diag *diag) {
+  for (int i = 0; i < DECODERS; i++) {
+    nabla_scope *scope;
+    NABLA_TRY(nabla_scope_create(w->engine, &scope, diag));
+    const double start = bench_now(1);
+    nabla_array *x = weight(scope, TOKENS, WIDTH);
+    for (int layer = 0; layer < LAYERS; layer++) x = record_layer(scope, x);
+    x = project(scope, norm(scope, x), HIDDEN, WIDTH);
+    w->times[0][i] = bench_now(1) - start;
+    const nabla_status status = nabla_scope_status(scope, diag);
+    nabla_scope_end(scope);
+    if (status) return status;
+  }
+  *out = bench_quantile(w->times[0], DECODERS, 0.5);
+  return NABLA_OK;
+}
+
+/* ---- a traced function ---- */
+
+static void trace(nabla_scope *scope, const nabla_tree *arguments,
+                  nabla_tree *results, void *self) {
+  (void)scope, (void)self;
+  results->array =
+      record(arguments->items[0].array, arguments->items[1].array, plain);
+}
+
+/* Calls and runs in turn, of one signature. */
+static nabla_status time_turns(workbench *w, nabla_function *function,
+                               nabla_session *session, const nabla_tree *in,
+                               figures *out, nabla_diag *diag) {
+  float memory[16];
+  const nabla_dense inputs[2] = {*nabla_array_dense(w->x),
+                                 *nabla_array_dense(w->y)};
+  nabla_dense output = {memory, NABLA_DTYPE_F32, 2, {4, 4}};
+  for (int i = 0; i < ROUNDS; i++) {
+    nabla_scope *scope;
+    nabla_tree result = nabla_tree_of_array(NULL);
+    NABLA_TRY(nabla_scope_create(w->engine, &scope, diag));
+    const double start = bench_now(1);
+    nabla_status status = nabla_function_call(function, in, &result, diag);
+    const double middle = bench_now(1);
+    if (!status)
+      status = nabla_session_run(session, "main", inputs, 2, &output, 1, diag);
+    w->times[0][i] = middle - start;
+    w->times[1][i] = bench_now(1) - middle;
+    nabla_scope_end(scope);
+    if (status) return status;
+  }
+  out->call = bench_quantile(w->times[0], ROUNDS, 0.5);
+  out->session = bench_quantile(w->times[1], ROUNDS, 0.5);
+  out->adds = out->call - out->session;
+  return NABLA_OK;
+}
+
+static nabla_status time_function(workbench *w, figures *out,
+                                  nabla_diag *diag) {
+  nabla_function *function;
+  nabla_session *session = NULL;
+  nabla_tree items[2] = {nabla_tree_of_array(w->x), nabla_tree_of_array(w->y)};
+  const nabla_tree in = nabla_tree_of_list(2, items);
+  const nabla_tree shape = nabla_tree_of_array(NULL);
+  NABLA_TRY(nabla_function_create(w->engine, trace, NULL, &function, diag));
+  nabla_status status =
+      nabla_function_session(function, &in, &shape, NULL, &session, diag);
+  if (!status) status = time_turns(w, function, session, &in, out, diag);
+  nabla_session_close(session);
+  nabla_function_destroy(function);
+  return status;
+}
+
 static nabla_status measure(workbench *w, figures *out, nabla_diag *diag) {
   static float values[16];
   const nabla_dense dense = {values, NABLA_DTYPE_F32, 2, {4, 4}};
@@ -136,6 +255,8 @@ static nabla_status measure(workbench *w, figures *out, nabla_diag *diag) {
   NABLA_TRY(time_operation(w, with_attributes, &out->attribute, diag));
   NABLA_TRY(time_scalar(w, &out->scalar, diag));
   NABLA_TRY(time_packed(w, &out->packed, diag));
+  NABLA_TRY(time_decoder(w, &out->decoder, diag));
+  NABLA_TRY(time_function(w, out, diag));
   return time_graph(w, out, diag);
 }
 
@@ -156,6 +277,12 @@ static const struct {
      offsetof(figures, realize), 0},
     {"packed_us", "realize a product of a packed weight",
      offsetof(figures, packed), 0},
+    {"decoder_us", "record a decoder of 32 layers", offsetof(figures, decoder),
+     20000},
+    {"call_us", "a function of 100 operations, called again",
+     offsetof(figures, call), 0},
+    {"session_us", "a run of its session", offsetof(figures, session), 0},
+    {"adds_us", "so much does the call add", offsetof(figures, adds), 5},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

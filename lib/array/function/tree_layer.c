@@ -20,8 +20,9 @@ typedef struct layer {
 static nabla_status check(const char *name, const nabla_array *leaf,
                           nabla_diag *diag) {
   if (leaf) return NABLA_OK;
-  return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "the leaf '%s' is NULL",
+  (void)!nabla_fail(diag, NABLA_INVALID_ARGUMENT, "the leaf '%s' is NULL",
                     name);
+  return NABLA_INVALID_ARGUMENT;
 }
 
 static uint32_t components_of(const layer *l, const nabla_array *leaf) {
