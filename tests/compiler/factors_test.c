@@ -35,22 +35,26 @@ static void tear_down(void) { mlirContextDestroy(context); }
 
 TestSuite(factors, .init = set_up, .fini = tear_down);
 
-/* The first operation of the dialect in a function of `arguments`. */
+/* The first operation of the dialect in the first function. */
+static MlirOperation find(MlirModule module) {
+  MlirOperation function =
+      mlirBlockGetFirstOperation(mlirModuleGetBody(module));
+  MlirOperation op = mlirBlockGetFirstOperation(
+      mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0)));
+  while (!nabla_op_find(op)) op = mlirOperationGetNextInBlock(op);
+  return op;
+}
+
+/* A module with a function of `arguments`, and its operation. */
 static MlirModule parse(const char *arguments, const char *line,
                         MlirOperation *out) {
   char text[2048];
-  snprintf(text, sizeof text,
-           "func.func @f(%s) {\n  %s\n  return\n}\n"
-           "func.func private @g(%%x: tensor<4xf32>) -> tensor<4xf32>\n",
+  snprintf(text, sizeof text, "func.func @f(%s) {\n  %s\n  return\n}\n",
            arguments, line);
   MlirModule module =
       mlirModuleCreateParse(context, mlirStringRefCreateFromCString(text));
-  cr_assert(!mlirModuleIsNull(module), "%s", text);
-  MlirOperation function =
-      mlirBlockGetFirstOperation(mlirModuleGetBody(module));
-  *out = mlirBlockGetFirstOperation(
-      mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0)));
-  while (!nabla_op_find(*out)) *out = mlirOperationGetNextInBlock(*out);
+  cr_assert(!mlirModuleIsNull(module));
+  *out = find(module);
   return module;
 }
 

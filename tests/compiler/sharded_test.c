@@ -310,6 +310,119 @@ Test(sharded, an_axis_that_does_not_divide) {
   nabla_executable_close(executable);
 }
 
+/* ---- bytes of each class of operations ------------------------------------
+ */
+
+/* %x has 8 rows of 8 floats, 256 bytes, which are divided among `count` ranks.
+ * `bytes` are those that a rank takes, by hand: gathers of the result's pieces
+ * of the others, and what the operation exchanges. */
+#define GATHERED(whole, n) ((whole) / (n) * ((n) - 1))
+#define REDUCED(whole, n)  (2 * GATHERED(whole, n))
+static const struct {
+  const char *lines, *type; /* of %r */
+  uint32_t count;
+  uint64_t bytes;
+} classes[] = {
+    {"%r = nabla.exp %x : X", "8x8xf32", 4, GATHERED(256, 4)},
+    {"%r = nabla.reduce sum %x dims = [0] : X", "8xf32", 4, REDUCED(32, 4)},
+    {"%r = nabla.reduce mean %x dims = [0] : X", "8xf32", 4, REDUCED(32, 4)},
+    {"%r = nabla.reduce max %x dims = [1] : X", "8xf32", 4, GATHERED(32, 4)},
+    {"%r = nabla.transpose %x permutation = [1, 0] : X", "8x8xf32", 2,
+     GATHERED(256, 2)},
+    {"%r = nabla.reshape %x : X -> tensor<4x16xf32>", "4x16xf32", 4,
+     GATHERED(256, 4)},
+    {"%r = nabla.softmax %x dim = 1 : X", "8x8xf32", 4, GATHERED(256, 4)},
+    {"%r = nabla.softmax %x dim = 0 : X", "8x8xf32", 4, GATHERED(256, 4)},
+    {"%r = nabla.flip %x dims = [0] : X", "8x8xf32", 4, GATHERED(256, 4)},
+    {"%r = nabla.slice %x starts = [0, 2] limits = [8, 6] : X", "8x4xf32", 4,
+     GATHERED(128, 4)},
+    {"%r = nabla.concatenate %x, %x dim = 1 : X, X", "8x16xf32", 4,
+     GATHERED(512, 4)},
+    {"%r = nabla.stack %x, %x dim = 0 : X, X", "2x8x8xf32", 4,
+     GATHERED(512, 4)},
+    {"%z = nabla.full 0.0 : f32 -> tensor<f32>\n"
+     "  %r = nabla.pad %x, %z low = [0, 1] high = [0, 1] : X, tensor<f32>",
+     "8x10xf32", 4, GATHERED(320, 4)},
+    {"%r = nabla.pool max %x window = [1, 3] : X", "8x6xf32", 4,
+     GATHERED(192, 4)},
+    {"%w = nabla.full 1.0 : f32 -> tensor<4x8xf32>\n"
+     "  %r = nabla.linear %x, %w : X, tensor<4x8xf32>",
+     "8x4xf32", 4, GATHERED(128, 4)},
+    /* the contraction is divided: the second operand follows without exchange
+     */
+    {"%w = nabla.full 1.0 : f32 -> tensor<8x4xf32>\n"
+     "  %r = nabla.dot_general %x, %w contracting = [0] x [0] : X, "
+     "tensor<8x4xf32>",
+     "8x4xf32", 4, REDUCED(128, 4)},
+    {"%i = nabla.iota dim = 0 -> tensor<4xi64>\n"
+     "  %r = nabla.gather %x, %i offset_dims = [1] collapsed_dims = [0] "
+     "index_map = [0] vector_dim = 1 sizes = [1, 8] : X, tensor<4xi64>",
+     "4x8xf32", 4, REDUCED(128, 4)},
+    {"%i = nabla.iota dim = 0 -> tensor<2xi64>\n"
+     "  %u = nabla.full 1.0 : f32 -> tensor<2x8xf32>\n"
+     "  %r = nabla.scatter add %x, %i, %u offset_dims = [1] collapsed_dims = "
+     "[0] index_map = [0] vector_dim = 1 : X, tensor<2xi64>, tensor<2x8xf32>",
+     "8x8xf32", 4, GATHERED(256, 4)},
+    /* 8 values and 8 indices of each device */
+    {"%r = nabla.argmax %x dim = 0 : X", "8xi64", 4, 3 * (32 + 64)},
+    /* each iteration joins 8 floats */
+    {"%h = nabla.full 0.0 : f32 -> tensor<8xf32>\n"
+     "  %l = nabla.full 0.0 : f32 -> tensor<5x1xf32>\n"
+     "  %r = nabla.scan init(%h : tensor<8xf32>) over(%l : tensor<5x1xf32>) -> "
+     "tensor<8xf32> {\n  ^bb0(%c: tensor<8xf32>, %s: tensor<1xf32>):\n"
+     "    %e = nabla.reduce sum %x dims = [0] : X\n"
+     "    %d = nabla.add %c, %e : tensor<8xf32>, tensor<8xf32>\n"
+     "    nabla.yield %d : tensor<8xf32>\n  }",
+     "8xf32", 4, 5 * REDUCED(32, 4)},
+    /* 3 pieces of 3 rows; a row of padding is exchanged too */
+    {"%r = nabla.exp %x : X", "8x8xf32", 3, 2 * 3 * 32},
+    /* from rows to columns: a device keeps a quarter of its piece */
+    {"%y = nabla.sharding_constraint %x : X sharding = #nabla.sharding<@m, "
+     "[{}, "
+     "{\"a\"}]>\n  %r = nabla.reduce sum %y dims = [1] : X",
+     "8xf32", 4, GATHERED(64, 4) + REDUCED(32, 4)},
+};
+
+static char *class_text(size_t i, uint32_t n) {
+  static char text[4096];
+  char body[2048] = "";
+  size_t at = 0;
+  for (const char *c = classes[i].lines; *c; c++)
+    at +=
+        (size_t)snprintf(body + at, sizeof body - at, "%.*s",
+                         *c == 'X' ? 15 : 1, *c == 'X' ? "tensor<8x8xf32>" : c);
+  (void)snprintf(text, sizeof text,
+                 "nabla.mesh @m <[\"a\"=%u]>\nfunc.func @f(%%x: "
+                 "tensor<8x8xf32> {nabla.sharding = #nabla.sharding<@m, "
+                 "[{\"a\"}, {}]>}) -> tensor<%s> {\n  %s\n  return %%r : "
+                 "tensor<%s>\n}\n",
+                 n, classes[i].type, body, classes[i].type);
+  return text;
+}
+
+Test(sharded, bytes_of_classes) {
+  float x[64];
+  for (int i = 0; i < 64; i++) x[i] = (float)(i % 7);
+  for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+    const uint32_t n = classes[i].count;
+    nabla_executable *executable = compile(class_text(i, n), NULL, NULL);
+    open_ranks(executable, n);
+    for (uint32_t r = 0; r < n; r++) {
+      ranks[r].in = (nabla_dense){x, NABLA_DTYPE_F32, 2, {8, 8}};
+      ranks[r].in_count = 1;
+    }
+    run_ranks(run_f);
+    for (uint32_t r = 0; r < n; r++) {
+      cr_assert_eq(ranks[r].status, 0, "%s", ranks[r].diag.what);
+      cr_expect_eq(nabla_comm_bytes(comm, r), classes[i].bytes,
+                   "%s: rank %u took %zu bytes, not %zu", classes[i].lines, r,
+                   (size_t)nabla_comm_bytes(comm, r), (size_t)classes[i].bytes);
+    }
+    close_ranks(executable);
+    nabla_executable_close(executable);
+  }
+}
+
 /* ---- a decoder ----------------------------------------------------------- */
 
 static void step(rank *r, size_t at) {
