@@ -193,9 +193,11 @@ class Writer:
         lines.append('    """%s"""' % told.replace("\n", "\n    "))
         lines += ["    " + line for line in self.before]
         lines.append("    r = Recording()")
-        call = "LIB.nabla_%s(%s)" % (self.name, ", ".join(self.arguments))
+        call = ", ".join(["LIB.nabla_%s" % self.name] + self.arguments)
         if self.results:
-            lines += ["    " + call, "    return r.all(%s)" % self.results]
+            lines += ["    arguments = (%s,)" % ", ".join(self.arguments),
+                      "    return r.all(%s, LIB.nabla_%s, *arguments)" % (
+                          self.results, self.name)]
         else:
             lines.append("    return r.one(%s)" % call)
         return "\n".join(lines)

@@ -4,8 +4,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import _dtypes
 from ._errors import InvalidArgument
-from ._library import LIB
-from ._scopes import LOCAL, current, raise_failure
+from ._library import LIB, create
+from ._scopes import LOCAL, current, engine, raise_failure
 
 _Array: Any = None
 _wrap: Any = None
@@ -14,6 +14,31 @@ _wrap: Any = None
 def set_array(array: Any, wrap: Any) -> None:
     global _Array, _wrap
     _Array, _wrap = array, wrap
+
+
+SCOPE = object()  # stands for the scope of the call
+
+
+class Inner:
+    """A scope of C for one call, whose intermediate arrays end with it."""
+
+    __slots__ = ("outer", "handle")
+
+    def __enter__(self) -> "Inner":
+        self.outer = current().handle
+        self.handle = create(LIB.nabla_scope_create, engine())
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        LIB.nabla_scope_end(self.handle)
+
+    def given(self, arguments: Tuple[Any, ...]) -> List[Any]:
+        return [self.handle if a is SCOPE else a for a in arguments]
+
+    def keep(self, pointer: Optional[int]) -> None:
+        """Hands a new array to the scope around."""
+        if pointer:
+            LIB.nabla_keep(pointer, self.outer)
 
 
 class Recording:
@@ -41,8 +66,8 @@ class Recording:
     def optional(self, value: Any) -> int:
         return LIB.nabla_none() if value is None else self.array(value)
 
-    def scope(self) -> int:
-        return current().handle
+    def scope(self) -> Any:
+        return SCOPE
 
     def hold(self, value: Any) -> int:
         self.held.append(value)
@@ -110,12 +135,26 @@ class Recording:
     def out(self, count: int) -> Any:
         return self.hold((ctypes.c_void_p * max(count, 1))())
 
-    def one(self, pointer: Optional[int]) -> Any:
-        return _wrap(pointer, self.keep)
+    def one(self, function: Any, *arguments: Any) -> Any:
+        """Calls a function that gives an array."""
+        with Inner() as inner:
+            pointer = function(*inner.given(arguments))
+            inner.keep(pointer)
+        return self._wrapped(pointer)
 
-    def all(self, count: int) -> List[Any]:
-        """The results that the last out() got."""
+    def all(self, count: int, function: Any, *arguments: Any) -> List[Any]:
+        """Calls a function that writes arrays to the last out()."""
         table = self.held[-1]
+        with Inner() as inner:
+            function(*inner.given(arguments))
+            for i in range(count):
+                inner.keep(table[i])
         if not all(table[i] for i in range(count)):
             raise_failure()
-        return [_wrap(table[i], self.keep) for i in range(count)]
+        return [self._wrapped(table[i]) for i in range(count)]
+
+    def _wrapped(self, pointer: Optional[int]) -> Any:
+        for value in self.held:  # some give an operand as it is
+            if type(value) is _Array and value._pointer == pointer:
+                return value
+        return _wrap(pointer, self.keep)

@@ -7,8 +7,7 @@ from . import _c
 from ._errors import InvalidArgument, Unsupported
 from ._library import LIB, Handle, byref, create
 from ._recording import Recording
-from ._scopes import raise_failure
-from .arrays import Array, wrap
+from .arrays import Array
 from .functions import Function, c_options, _Trace
 from .trees import LEAF, Structure, flatten
 
@@ -268,23 +267,21 @@ def lora_init(w: Any, seed: Any, rank: int) -> Tuple[Array, Array]:
     """The factors a (R x K, random) and b (N x R, zero) of an adapter beside a weight w
     (N x K), which may be packed: the weight stands for w + scale b a."""
     r = Recording()
+    arguments = (r.array(w), r.array(seed), int(rank))
     out = r.out(2)
-    LIB.nabla_lora_init(r.array(w), r.array(seed), int(rank), out,
-                        out + ctypes.sizeof(ctypes.c_void_p))
-    table = (ctypes.c_void_p * 2).from_address(out)
-    if not (table[0] and table[1]):
-        raise_failure()
-    return wrap(table[0]), wrap(table[1])
+    a, b = r.all(2, LIB.nabla_lora_init, *arguments, out,
+                 out + ctypes.sizeof(ctypes.c_void_p))
+    return a, b
 
 
 def lora_merge(w: Any, a: Any, b: Any, scale: float = 1.0) -> Array:
     """w + scale b a, dense; quantize() packs it again."""
     r = Recording()
-    return r.one(LIB.nabla_lora_merge(r.array(w), r.array(a), r.array(b), float(scale)))
+    return r.one(LIB.nabla_lora_merge, r.array(w), r.array(a), r.array(b), float(scale))
 
 
 def lora_unmerge(w: Any, a: Any, b: Any, scale: float = 1.0) -> Array:
     """w - scale b a: what was merged, but for rounding."""
     r = Recording()
-    return r.one(LIB.nabla_lora_unmerge(r.array(w), r.array(a), r.array(b),
-                                        float(scale)))
+    return r.one(LIB.nabla_lora_unmerge, r.array(w), r.array(a), r.array(b),
+                 float(scale))

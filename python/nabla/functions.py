@@ -8,6 +8,7 @@ from typing import (Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Se
 from . import _c
 from ._errors import InvalidArgument
 from ._library import LIB, LOCK, Handle, byref, call, create, new_diag
+from ._recording import Inner
 from ._scopes import KEPT, LOCAL, Scope, current, engine, raise_failure
 from .arrays import Array, asarray, borrowed, wrap
 from .programs import Session
@@ -98,12 +99,16 @@ _FIRST = _c.nabla_function_callback(_enter)
 _SECOND = _c.nabla_function_callback(_enter_second)
 
 
-def _attempt(bodies: Sequence[_Trace], run: Callable[[], Any]) -> bool:
+def _attempt(bodies: Sequence[_Trace], run: Callable[[], Any],
+             outs: Sequence[CTree]) -> bool:
     """Makes a call of C that traces bodies. False if it has to be made again, with the
     structure that was found."""
     LOCAL.calls.append(bodies)
     try:
-        diag = run()
+        with Inner() as inner:
+            diag = run()
+            for pointer in [p for tree in outs for p in tree.take()]:
+                inner.keep(pointer)
     finally:
         LOCAL.calls.pop()
     for body in bodies:
@@ -122,11 +127,18 @@ def _attempt(bodies: Sequence[_Trace], run: Callable[[], Any]) -> bool:
     return True
 
 
-def _collect(tree: CTree, structure: Structure, keep: Tuple[Any, ...]) -> Any:
+def _collect(tree: CTree, structure: Structure, keep: Tuple[Any, ...],
+             arguments: Sequence[Array] = ()) -> Any:
     pointers = tree.take()
     if not all(pointers):
         raise_failure()
-    return unflatten(structure, [wrap(p, keep) for p in pointers])
+    known = {a._pointer: a for a in arguments}  # what comes back as it is
+    out = []
+    for pointer in pointers:
+        if pointer not in known:
+            known[pointer] = wrap(pointer, keep)
+        out.append(known[pointer])
+    return unflatten(structure, out)
 
 
 # ---- functions ----
@@ -297,14 +309,14 @@ class Function:
         for _ in range(2):
             shown = self._shown(structure, body.expected)
             out = CTree(shown)
-            if _attempt([body], run):
+            if _attempt([body], run, [out]):
                 break
             body.is_known = True
         if len(self._results) > 1024:
             self._results = {}
         self._results[key] = self._last[structure] = body.expected
         self._trees[structure].append(tree)
-        return _collect(out, shown, ())
+        return _collect(out, shown, (), arrays)
 
     def session(self, *args: Any, threads: Any = None, **kwargs: Any
                 ) -> "FunctionSession":
@@ -326,7 +338,7 @@ class Function:
         for _ in range(2):
             shown = self._shown(structure, body.expected)
             out = CTree(shown)
-            if _attempt([body], run):
+            if _attempt([body], run, [out]):
                 break
             body.is_known = True
         return FunctionSession(made.value or 0, handle, self, shown)
@@ -450,7 +462,7 @@ def cond(predicate: Any, yes: Callable[..., Any], no: Callable[..., Any],
     for _ in range(2):
         out = CTree(expected)
         bodies[0].expected = bodies[1].expected = expected
-        if _attempt(bodies, run):
+        if _attempt(bodies, run, [out]):
             break
         expected = bodies[0].expected
         if bodies[1].found is not None and bodies[1].found != expected:
@@ -495,7 +507,7 @@ def while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any],
             ctypes.cast(_FIRST, ctypes.c_void_p), ctypes.cast(_SECOND, ctypes.c_void_p),
             None, byref(given.root), byref(out.root))
 
-    _attempt([first, second], run)
+    _attempt([first, second], run, [out])
     return _collect(out, structure, _taken(keeps, *arrays))
 
 
@@ -536,7 +548,7 @@ def scan(body: Callable[[Any, Any], Tuple[Any, Any]], initial: Any, inputs: Any,
     for _ in range(2):
         trace.expected = ("items", tuple, (carried, outputs))
         last, stacked = CTree(carried), CTree(outputs)
-        if _attempt([trace], run):
+        if _attempt([trace], run, [last, stacked]):
             break
         if trace.expected[2][0] != carried:
             raise InvalidArgument("the body of scan() carries on another structure than "
@@ -563,7 +575,7 @@ def call_function(callee: Function, *args: Any, **kwargs: Any) -> Any:
     for _ in range(2):
         shown = callee._shown(structure, body.expected)
         out = CTree(shown)
-        if _attempt([body], run):
+        if _attempt([body], run, [out]):
             break
         body.is_known = True
-    return _collect(out, shown, _taken(body.keeps, *arrays))
+    return _collect(out, shown, _taken(body.keeps, *arrays), arrays)

@@ -138,6 +138,34 @@ class Operations(unittest.TestCase):
                 before = resident()
         self.assertLess(resident() - before, 8 << 20)
 
+    def test_operands_that_come_back(self):
+        x = nb.array(f32(3, 4)).realize()
+        want = x.numpy().copy()
+        for same in (lambda: x.convert("f32"), lambda: x.reshape([3, 4]),
+                     lambda: x.materialize(), lambda: nb.broadcast_to(x, [3, 4]),
+                     lambda: nb.split(x, [3])[0], lambda: nb.squeeze(x),
+                     lambda: nb.transpose(x, [0, 1]), lambda: +x):
+            for _ in range(3):
+                y = same()
+                np.testing.assert_array_equal(y.numpy(), want)
+                del y
+        np.testing.assert_array_equal((x + 0.0).numpy(), want)
+
+    @unittest.skipUnless(os.path.exists("/proc/self/statm"), "no /proc")
+    def test_what_is_dropped_is_freed(self):
+        x = nb.array(f32(64, 64)).realize()
+        for attempt in (lambda: x + 1.0, lambda: nb.cond(x.sum() > 0, lambda: x + 1.0,
+                                                         lambda: x * 2.0),
+                        lambda: nb.arange(0, 9), lambda: nb.scan(
+                            lambda c, r: (c + r.sum(), None), 0.0, x)):
+            sizes = []
+            for _ in range(2):
+                for _ in range(800):
+                    attempt()
+                with open("/proc/self/statm", encoding="ascii") as file:
+                    sizes.append(int(file.read().split()[1]) * 4096)
+            self.assertLess(sizes[1] - sizes[0], 250000)
+
     def test_eager(self):
         x = nb.array(f32(3))
         nb.eager()
