@@ -423,6 +423,49 @@ Test(sharded, bytes_of_classes) {
   }
 }
 
+/* ---- sizes that are known when the program runs ---------------------------
+ */
+
+#define UNKNOWN(sharding)                                              \
+  "nabla.mesh @m <[\"a\"=4]>\nfunc.func @f(%x: tensor<?x?xf32> {"      \
+  "nabla.name = \"x\", nabla.sharding = #nabla.sharding<@m, " sharding \
+  ">})"                                                                \
+  " -> tensor<f32> {\n  %r = nabla.reduce sum %x dims = [0, 1] : "     \
+  "tensor<?x?xf32>\n  return %r : tensor<f32>\n}\n"
+
+/* Pieces of rows lie in a row, those of columns are copied; what 4 ranks do not
+ * divide is refused by each. */
+Test(sharded, unknown_sizes) {
+  static const char *const texts[] = {UNKNOWN("[{\"a\"}, {}]"),
+                                      UNKNOWN("[{}, {\"a\"}]")};
+  float x[64];
+  for (int i = 0; i < 64; i++) x[i] = 1;
+  for (int axis = 0; axis < 2; axis++)
+    for (int64_t size = 4; size <= 8; size += 2) {
+      nabla_executable *executable = compile(texts[axis], NULL, NULL);
+      open_ranks(executable, 4);
+      for (uint32_t r = 0; r < 4; r++) {
+        ranks[r].in = (nabla_dense){x, NABLA_DTYPE_F32, 2, {3, 3}};
+        ranks[r].in.shape[axis] = size;
+        ranks[r].in_count = 1;
+      }
+      run_ranks(run_f);
+      for (uint32_t r = 0; r < 4; r++) {
+        const bool good = size % 4 == 0;
+        cr_expect_eq(ranks[r].status, good ? 0 : NABLA_INVALID_ARGUMENT, "%s",
+                     ranks[r].diag.what);
+        if (good)
+          cr_expect_eq(*(float *)ranks[r].out.data, (float)(3 * size));
+        else
+          cr_expect(
+              strstr(ranks[r].diag.what, "'x') has 6 elements along dimension"),
+              "%s", ranks[r].diag.what);
+      }
+      close_ranks(executable);
+      nabla_executable_close(executable);
+    }
+}
+
 /* ---- a decoder ----------------------------------------------------------- */
 
 static void step(rank *r, size_t at) {
