@@ -398,19 +398,40 @@ func.func @product(%x: tensor<2x3xf64>, %w: tensor<3x4xf64>) -> tensor<2x4xf64> 
   %y = nabla.tanh %p : tensor<2x4xf64>
   return %y : tensor<2x4xf64>
 }
+func.func private @own_forward(%x: tensor<3xf64>, %w: tensor<3xf64>) -> (tensor<3xf64>, tensor<3xf64>, tensor<f64>) {
+  %y = nabla.mul %x, %w : tensor<3xf64>, tensor<3xf64>
+  %s = nabla.full 2.0 : f64 -> tensor<f64>
+  return %y, %w, %s : tensor<3xf64>, tensor<3xf64>, tensor<f64>
+}
+func.func private @own_backward(%w: tensor<3xf64>, %s: tensor<f64>, %u: tensor<3xf64>) -> (tensor<3xf64>, tensor<3xf64>) {
+  %t = nabla.broadcast_in_dim %s dims = [] : tensor<f64> -> tensor<3xf64>
+  %a = nabla.mul %w, %u : tensor<3xf64>, tensor<3xf64>
+  %b = nabla.mul %t, %u : tensor<3xf64>, tensor<3xf64>
+  return %a, %b : tensor<3xf64>, tensor<3xf64>
+}
+func.func private @own(%x: tensor<3xf64>, %w: tensor<3xf64>) -> tensor<3xf64> attributes {nabla.vjp = [@own_forward, @own_backward], no_inline} {
+  %y = nabla.mul %x, %w : tensor<3xf64>, tensor<3xf64>
+  return %y : tensor<3xf64>
+}
+func.func @ruled(%x: tensor<3xf64>, %w: tensor<3xf64>) -> tensor<3xf64> {
+  %y = func.call @own(%x, %w) : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+  return %y : tensor<3xf64>
+}
 """
 
 
 def nested(s):
     """Derivatives that others get wrong: through a choice by a number, of an
     array that is repeated, twice; the batch of a gradient is the loop of
-    gradients, weights with a batch and without."""
+    gradients; rules of batches are batches of rules."""
     rng = np.random.default_rng(harness.seed())
     program = s.write(derive(NESTED, [
         "nabla-vjp{function=choice}", "nabla-vjp{function=repeat}",
         "nabla-jvp{function=repeat.vjp wrt=0}", "nabla-vjp{function=product}",
         "nabla-vmap{function=product.vjp in-axes=0 axis-size=3}",
-        "nabla-vmap{function=choice.vjp in-axes=0 axis-size=4}"]))
+        "nabla-vmap{function=choice.vjp in-axes=0 axis-size=4}",
+        "nabla-vmap{function=ruled in-axes=0,none axis-size=2}",
+        "nabla-vjp{function=ruled.vmap}"]))
     one = np.array(1.0)
     for x, want in ((3., 6.), (-2., -1.), (0., -1.)):
         got = run(s, program, "choice.vjp", [np.array(x), one], 2)[1]
@@ -428,6 +449,11 @@ def nested(s):
     xs = np.array([2., -1, 0, 5])
     got = run(s, program, "choice.vjp.vmap", [xs, np.ones(4)], 2)[1]
     s.expect(np.array_equal(got, [4, -1, -1, 10]), "a batch of choices: %s" % got)
+    x, u = (rng.standard_normal((2, 3)) for _ in range(2))
+    w = rng.standard_normal(3)
+    got = run(s, program, "ruled.vmap.vjp", [x, w, u], 3)
+    for a, want in zip(got, (x * w, u * w, 2 * u.sum(0))):
+        s.expect(np.allclose(a, want), "a batch of a rule: %s, not %s" % (a, want))
 
 
 def main(s):

@@ -163,6 +163,7 @@ typedef struct nabla_batch_function {
   const intptr_t *in_axes;
   const MlirType *types;    /* NULL: those of the function and the axes */
   const intptr_t *out_axes; /* NULL: 0 for what is batched */
+  bool has_rules;           /* its rule functions are batched by the caller */
   bool *out_batched;        /* NULL, or receives what is batched */
 } nabla_batch_function;
 MlirOperation nabla_batch_make(nabla_batch_run *run,

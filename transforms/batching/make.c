@@ -252,10 +252,12 @@ static bool has(MlirOperation function, const char *key) {
       mlirOperationGetAttributeByName(function, nabla_ref(key)));
 }
 
-/* Derivatives of one's own are of one example. Straight through goes the
+/* Derivatives of one's own are of one example; those of functions that are
+ * called are batched too (call.c). Straight through goes the
  * cotangent of the first argument, which must be a batch as the results are. */
 static bool check_derivatives(const nabla_batch_function *how) {
-  if (has(how->function, "nabla.vjp") || has(how->function, "nabla.jvp")) {
+  if (!how->has_rules &&
+      (has(how->function, "nabla.vjp") || has(how->function, "nabla.jvp"))) {
     nabla_error_at(how->function,
                    "nabla-vmap: has a derivative of its own, which is that of "
                    "one example: run nabla-vjp (nabla-jvp) before nabla-vmap");
