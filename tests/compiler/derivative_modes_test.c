@@ -1,5 +1,7 @@
 /* nabla/derivative.h: both modes, jacobians, hessians, batches, and functions
  * that are made of them in any order. */
+#include <stdbool.h>
+
 #include "tests/support/derivatives.h"
 
 TestSuite(derivative_modes, .init = set_up, .fini = tear_down_functions,
@@ -336,4 +338,139 @@ Test(derivative_modes, steps_in_any_order) {
       cr_expect_float_eq(other[k], want[k], 1e-13);
     }
   }
+}
+
+/* A function that was made by steps. */
+typedef struct level {
+  nabla_function *f;
+  uint32_t rank; /* of the argument: 2 x ... x 3 */
+  bool is_batch, is_gradient;
+  bool is_number; /* gives a number */
+} level;
+
+static nabla_array *argument(uint32_t rank, const double *values) {
+  int64_t shape[4] = {2, 2, 2, 2};
+  shape[rank - 1] = 3;
+  return array(rank, shape, values);
+}
+
+static size_t size_of(uint32_t rank) { return (size_t)3 << (rank - 1); }
+
+/* The gradient of a level against differences of the one below. */
+static void check_gradient(const level *below, const level *l,
+                           const double *values) {
+  const size_t count = size_of(l->rank);
+  double moved[24];
+  nabla_array *x = argument(l->rank, values);
+  const double *have = read(call(l->f, 1, &x));
+  memcpy(moved, values, count * sizeof *moved);
+  for (size_t i = 0; i < count; i += 2) {
+    double sides[2];
+    for (int side = 0; side < 2; side++) {
+      moved[i] = values[i] + (side ? 1e-5 : -1e-5);
+      nabla_array *y = argument(l->rank, moved);
+      sides[side] = read(call(below->f, 1, &y))[0];
+    }
+    moved[i] = values[i];
+    const double want = (sides[1] - sides[0]) / 2e-5;
+    cr_expect(fabs(have[i] - want) < 1e-6 * (1 + fabs(want)),
+              "[%zu]: %g, not %g", i, have[i], want);
+  }
+}
+
+/* A batch against the loop, a sum against the sum. */
+static void check_values(const level *below, const level *l,
+                         const double *values) {
+  nabla_array *x = argument(l->rank, values);
+  const double *have = read(call(l->f, 1, &x));
+  const size_t examples = l->is_batch ? 2 : 1;
+  const size_t each = size_of(below->rank);
+  for (size_t e = 0; e < examples; e++) {
+    nabla_array *one = argument(below->rank, values + e * each);
+    nabla_array *y = call(below->f, 1, &one);
+    const nabla_dense *dense = nabla_array_dense(y);
+    size_t count = 1;
+    for (uint32_t d = 0; d < dense->rank; d++) count *= (size_t)dense->shape[d];
+    const double *want = read(y);
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+      sum += want[i];
+      if (l->is_batch)
+        cr_expect_float_eq(have[e * count + i], want[i],
+                           1e-12 * (1 + fabs(want[i])));
+    }
+    if (!l->is_batch) cr_expect_float_eq(have[0], sum, 1e-12 * (1 + fabs(sum)));
+  }
+}
+
+/* The next level: a batch, or a gradient of a number, or a sum. */
+static level next_level(const level *l, unsigned choice) {
+  level out = {.rank = l->rank};
+  if (choice % 2 && l->rank < 3) {
+    cr_assert_eq(nabla_vmap(l->f, NULL, &out.f, &diag), NABLA_OK);
+    keep(out.f);
+    out.rank++;
+    out.is_batch = true;
+  } else if (l->is_number) {
+    out.f = derive(nabla_grad, l->f, none);
+    out.is_gradient = true;
+  } else {
+    out.f = make(total, l->f);
+    out.is_number = true;
+  }
+  return out;
+}
+
+Test(derivative_modes, random_compositions) {
+  double values[24];
+  unsigned random = 12345;
+  for (int i = 0; i < 24; i++) values[i] = .8 * sin(1 + 1.3 * i);
+  for (int word = 0; word < 5; word++) {
+    level l = {.f = make(of_one, NULL), .rank = 1, .is_number = true};
+    for (int step = 0; step < 4; step++) {
+      random = random * 1664525 + 1013904223;
+      const level next = next_level(&l, random >> 20);
+      if (next.is_gradient)
+        check_gradient(&l, &next, values);
+      else
+        check_values(&l, &next, values);
+      l = next;
+    }
+  }
+}
+
+/* ---- packed arguments ---- */
+
+static void packed_product(nabla_scope *s, const nabla_tree *in,
+                           nabla_tree *out, void *self) {
+  (void)s, (void)self;
+  out->array =
+      nabla_linear(in->items[0].array, in->items[1].array, nabla_none());
+}
+
+Test(derivative_modes, packed_arguments_stay_packed_in_batches) {
+  static const int64_t shape[3] = {2, 32, 64}, rows[3] = {2, 3, 64};
+  static const nabla_axis second = {"1", 1};
+  const nabla_storage layout = {
+      .kind = NABLA_STORAGE_PLANES,
+      .format = {.encoding = nabla_encoding_find("nf4"), .block = 64}};
+  nabla_array *w = nabla_quantize(
+      nabla_normal(nabla_integer(scope, 1), NABLA_DTYPE_F32, 3, shape),
+      &layout);
+  nabla_array *x =
+      nabla_normal(nabla_integer(scope, 2), NABLA_DTYPE_F32, 3, rows);
+  nabla_array *both[2] = {x, w};
+  cr_assert_eq(nabla_realize(scope, 2, both, &diag), NABLA_OK, "%s", diag.what);
+  nabla_function *f = make(packed_product, NULL);
+  nabla_function *all = batch(f, (nabla_vmap_options){.size = 0});
+  nabla_array *dense[2] = {x, nabla_materialize(w)};
+  const double *want = read(call(all, 2, dense));
+  expect(call(all, 2, both), 2 * 3 * 32, want, 1e-5);
+  nabla_function *bad =
+      batch(f, (nabla_vmap_options){.in = &second, .in_count = 1});
+  nabla_tree out = nabla_tree_of_array(NULL);
+  cr_expect_eq(try_call(bad, 2, both, &out), NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, "has 32 examples, 2 before") ||
+                strstr(diag.what, "whole blocks along axis 0"),
+            "%s", diag.what);
 }

@@ -11,7 +11,7 @@
 #include "nabla/derivative.h"
 #include "tests/support/array_scope.h"
 
-static nabla_function *functions[24]; /* destroyed last to first */
+static nabla_function *functions[64]; /* destroyed last to first */
 static size_t function_count;
 
 static void tear_down_functions(void) {
