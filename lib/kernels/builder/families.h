@@ -8,7 +8,7 @@
 typedef struct nabla_cpu_family {
   const char *name;
   uint64_t line, stream, lanes, blocks, scales, near_x, near_int8; /* bytes */
-  uint64_t key, keys;
+  uint64_t key, keys, dense;
   unsigned tail_rows;
   double crowded, pack_bf16, dot_bf16; /* picoseconds */
 } nabla_cpu_family;

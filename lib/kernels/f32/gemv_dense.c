@@ -66,11 +66,19 @@ static nabla_ssa multiply_vector(nabla_emitter *e, const gemv *g, nabla_ssa x,
 /* Prefetches the lines of w that follow the step at `k`. */
 static void prefetch(nabla_emitter *e, const gemv *g, unsigned side,
                      nabla_ssa k) {
+  const nabla_cpu_family *family = k_family(e);
   const unsigned size = nabla_dtype_bits(e->spec->w_stored) / 8;
+  if (family->dense && g->rows == 1) return;
   nabla_ssa byte =
-      k_add_constant(e, k_multiply(e, k, size), k_family(e)->stream);
-  for (unsigned at = 0; at < g->sums * g->width * size; at += 64)
-    k_prefetch(e, g->w[side], k_add_constant(e, byte, at));
+      k_add_constant(e, k_multiply(e, k, size),
+                     family->dense ? family->dense : family->stream);
+  for (unsigned i = 0; i < g->sums * g->width * size; i += 64) {
+    nabla_ssa at = k_add_constant(e, byte, i);
+    if (family->dense)
+      k_prefetch_far(e, k_address(e, g->w[side], at));
+    else
+      k_prefetch(e, g->w[side], at);
+  }
 }
 
 /* Adds the products of g->sums vectors from `k` on to the accumulators: those
