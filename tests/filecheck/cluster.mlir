@@ -135,3 +135,14 @@ func.func @interleaved(%arg0: tensor<5x?xf16>, %arg1: tensor<?x?xf16>, %arg2: te
   %13 = nabla.convert %12 : tensor<5x?xf32> -> tensor<5x?xf16>
   return %0, %13 : tensor<5x?xf16>, tensor<5x?xf16>
 }
+
+// Must not read a broadcast that exchanges dimensions, beside one of size 1.
+// CHECK-LABEL: func.func @exchanged_broadcast
+// CHECK: %[[B:.*]] = nabla.broadcast_in_dim %arg0
+// CHECK: call @{{.*}}(%[[B]]
+func.func @exchanged_broadcast(%x: tensor<16x1x16xf32>) -> tensor<4x16x16x16xf32> {
+  %0 = nabla.broadcast_in_dim %x dims = [2, 0, 1] : tensor<16x1x16xf32> -> tensor<4x16x16x16xf32>
+  %1 = nabla.neg %0 : tensor<4x16x16x16xf32>
+  %2 = nabla.abs %1 : tensor<4x16x16x16xf32>
+  return %2 : tensor<4x16x16x16xf32>
+}

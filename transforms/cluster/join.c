@@ -184,13 +184,14 @@ static bool map_broadcast(const nabla_cluster *c, MlirOperation made,
   int64_t dims[NABLA_MAX_RANK];
   const intptr_t count = nabla_op_integers(made, "dims", dims);
   MlirType from = nabla_operand_type(made, 0);
+  int64_t last = -1; /* the dimension before that is not of size 1 */
   for (int d = 0; d < c->rank; d++) map[d] = -1;
   for (intptr_t i = 0; i < count; i++) {
     const int64_t size = mlirShapedTypeGetDimSize(from, i);
     if (size == 1) continue;
-    if (nabla_is_dynamic(size) || size != c->dims[dims[i]] ||
-        (i && dims[i] <= dims[i - 1]))
+    if (nabla_is_dynamic(size) || size != c->dims[dims[i]] || dims[i] <= last)
       return false;
+    last = dims[i];
     map[dims[i]] = (int)i;
   }
   return true;
