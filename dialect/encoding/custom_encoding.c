@@ -223,9 +223,8 @@ nabla_encoding_fallback nabla_custom_fallback(MlirAttribute encoding) {
   custom c = read_encoding(encoding);
   if (c.described) return c.described->fallback;
   MlirAttribute fallback = value_of(&c, "fallback");
-  return mlirAttributeIsNull(fallback)
-             ? NABLA_FALLBACK_REPORT
-             : (nabla_encoding_fallback)fallback_of(fallback);
+  const int index = mlirAttributeIsNull(fallback) ? 0 : fallback_of(fallback);
+  return index < 0 ? NABLA_FALLBACK_REPORT : (nabla_encoding_fallback)index;
 }
 
 MlirAttribute nabla_custom_function(MlirAttribute encoding) {

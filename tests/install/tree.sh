@@ -29,7 +29,7 @@ copy_tree() {
   work=$(mktemp -d "${TMPDIR:-/tmp}/nabla-$1.XXXXXX")
   trap 'rm -rf "$work"' EXIT
   mkdir "$work/tree"
-  for part in CMakeLists.txt CMakePresets.json cmake include lib quant dialect \
+  for part in CMakeLists.txt CMakePresets.json cmake include lib quant dialect python \
     transforms tools tests bench docs scripts examples LICENSE README.md \
     CHANGELOG.md CONTRIBUTING.md SECURITY.md; do
     [ ! -e "$source/$part" ] || cp -R "$source/$part" "$work/tree/"
