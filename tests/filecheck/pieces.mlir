@@ -172,3 +172,15 @@ func.func @bad(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %y = nabla.custom_call @own(%x) {nabla.factors = "m n -> m"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }
+
+// -----
+// A dimension of which a reshape keeps a part alone is not padded: it is whole.
+// CHECK-LABEL: @parts_of_reshape(%arg0: tensor<2x8xf32>
+nabla.mesh @m <["a"=8]>
+func.func @parts_of_reshape(%x: tensor<6x8xf32> {nabla.sharding = #nabla.sharding<@m, [{"a":(2)4}, {}]>}) -> tensor<4x12xf32> {
+  // CHECK: %[[G:.*]] = nabla.all_gather %arg0 dim = 0 axes = ["a:(2)4"] : tensor<2x8xf32> -> tensor<8x8xf32>
+  // CHECK: %[[S:.*]] = nabla.slice %[[G]] starts = [0, 0] limits = [6, -1] : tensor<8x8xf32>
+  // CHECK: nabla.reshape %[[S]] : tensor<6x8xf32> -> tensor<4x12xf32>
+  %y = nabla.reshape %x : tensor<6x8xf32> -> tensor<4x12xf32>
+  return %y : tensor<4x12xf32>
+}

@@ -277,9 +277,11 @@ static void add_workspace(lowering *l) {
 }
 
 /* Whether k and v are read with the strides that they have: batches of more
- * than one dimension are not. */
+ * than one dimension are not, nor heads of one element, whose stride upstream's
+ * reshapes do not keep as 1. */
 static bool has_strides(const lowering *l) {
-  return l->rank >= 2 && l->rank <= 4;
+  return l->rank >= 2 && l->rank <= 4 && l->spec.head > 1 &&
+         l->spec.value_head > 1;
 }
 
 /* The words of the strides of k or v, from `word` on. */

@@ -189,6 +189,7 @@ static bool dim_takes(const nabla_factor_array *array, intptr_t d,
   const int64_t size = nabla_factor_size_of(array, d);
   if (array->dims[d].count > 1) return false;
   if (nabla_is_dynamic(size)) return true;
+  if (!nabla_is_dynamic(factor->size) && factor->size != size) return false;
   if (size % n == 0) return true;
   return !factor->is_even && !nabla_is_dynamic(factor->size) &&
          !nablaTypeIsAImplicit(mlirValueGetType(array->value));
