@@ -1,6 +1,7 @@
 /* nabla-lower-control: replaces operations with regions by those of scf and
  * keeps their bodies; nabla-lower-implicit then splits the implicit values that
  * they carry. A program whose functions call themselves is refused here. */
+#include <assert.h>
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdlib.h>
@@ -57,6 +58,7 @@ static void replace(MlirOperation op, const char *name, intptr_t count,
                     const MlirNamedAttribute *attribute) {
   intptr_t results = mlirOperationGetNumResults(op);
   intptr_t regions = mlirOperationGetNumRegions(op);
+  assert(results >= 0);
   MlirOperationState state =
       mlirOperationStateGet(nabla_ref(name), mlirOperationGetLocation(op));
   mlirOperationStateAddOperands(&state, count, operands);

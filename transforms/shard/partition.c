@@ -281,8 +281,9 @@ static bool join(partition *p, const nabla_shard_plan *it, result *r,
     if (dim >= 0) after.dims[dim] = to->dims[dim];
     if (dim >= 0 && nabla_layout_local(p->shard, &after, &type, message)) {
       const int64_t n = nabla_atoms_product(&p->shard->atoms, atoms);
-      r->now = nabla_reshard_resize(r->next, r->now, dim,
-                                    n * nabla_array_dim(type, dim));
+      const int64_t size = nabla_array_dim(type, dim);
+      if (!nabla_is_dynamic(size))
+        r->now = nabla_reshard_resize(r->next, r->now, dim, n * size);
       r->now = nabla_reshard_scatter(p->shard, r->next, r->now, kind, dim,
                                      atoms, type);
       r->layout = after;

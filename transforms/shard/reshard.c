@@ -63,6 +63,11 @@ typedef struct resharding {
   nabla_division at;
 } resharding;
 
+/* A size of `n` pieces; `?` stays one. */
+static int64_t times(int64_t size, int64_t n) {
+  return nabla_is_dynamic(size) ? size : n * size;
+}
+
 /* The piece that `type` is with its dimension `dim` of `size` elements. */
 static MlirType with_size(MlirType type, intptr_t dim, int64_t size) {
   int64_t shape[NABLA_MAX_RANK];
@@ -108,7 +113,7 @@ static bool create(resharding *r, const char *name,
   }
   if (grows >= 0) {
     size = nabla_array_dim(mlirValueGetType(r->value), grows);
-    type = with_size(type, grows, n * size);
+    type = with_size(type, grows, times(size, n));
   }
   const MlirNamedAttribute attributes[] = {
       axes_of(r->shard, context, atoms),
@@ -255,7 +260,7 @@ MlirValue nabla_reshard_gather(const nabla_grid *shard, MlirOperation before,
   MlirType type = mlirValueGetType(value);
   const int64_t n = nabla_atoms_product(&shard->atoms, atoms);
   const nabla_builder b = {before};
-  type = with_size(type, dim, n * nabla_array_dim(type, dim));
+  type = with_size(type, dim, times(nabla_array_dim(type, dim), n));
   const MlirNamedAttribute attributes[] = {
       axes_of(shard, nabla_op_context(before), atoms),
       nabla_build_integer(&b, "dim", 64, dim)};
