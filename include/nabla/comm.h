@@ -68,8 +68,9 @@ NABLA_API uint32_t nabla_comm_size(const nabla_comm *comm);
  * NABLA_COMM_ALL_RANKS of nabla_comm_threads. */
 NABLA_API uint32_t nabla_comm_rank(const nabla_comm *comm);
 
-/* Number of ranks on this machine, which share its CPUs: a rank computes well
- * with (usable CPUs / this number) threads. */
+/* Number of ranks that run on the CPUs of this one: on its machine, and not
+ * bound to others. A rank computes well with (usable CPUs / this number)
+ * threads. */
 NABLA_API uint32_t nabla_comm_local_size(const nabla_comm *comm);
 
 /* Ends all processes of the communicator, this one too, with this exit code

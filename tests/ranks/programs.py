@@ -1,7 +1,9 @@
 """programs.py MPI BIN: nabla-run under mpirun gives the bytes of nabla-run
 --ranks, rank 0 alone prints and writes, and what is refused."""
 
+import array
 import filecmp
+import json
 import os
 import subprocess
 import sys
@@ -24,11 +26,35 @@ INPUTS = ["-i", "x=random:4x64", "-i", "up=random:256x64",
 SHARDS = ["--shard", 'up=[{"model"}, {}]', "--shard", 'down=[{}, {"model"}]']
 
 
+# a packed weight whose rows are divided: 4 blocks each
+PRODUCT = """
+func.func @product(%x: tensor<3x256xf32> {nabla.name = "x"},
+    %w: !nabla.implicit<64x256xf32, #nabla.nf4<block = 64>>
+      {nabla.name = "proj.weight"}) -> tensor<3x64xf32> {
+  %y = nabla.linear %x, %w : tensor<3x256xf32>,
+    !nabla.implicit<64x256xf32, #nabla.nf4<block = 64>>
+  return %y : tensor<3x64xf32>
+}
+"""
+
+
+def write_weight(path):
+    """A tensor of 64 x 256 in f32, as safetensors."""
+    numbers = array.array("f", ((i * 7919 % 2003 - 1001) / 1001
+                                for i in range(64 * 256)))
+    header = json.dumps({"proj.weight": {"dtype": "F32", "shape": [64, 256],
+                               "data_offsets": [0, 64 * 256 * 4]}}).encode()
+    with open(path, "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header +
+                   numbers.tobytes())
+
+
 class Tests:
     def __init__(self, report, mpi, tools, folder):
         self.report, self.mpi, self.folder = report, mpi, folder
         self.run = os.path.join(tools, "nabla-run")
         self.compile = os.path.join(tools, "nabla-compile")
+        self.quant = os.path.join(tools, "nabla-quant")
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -60,6 +86,33 @@ class Tests:
                           "layer: %s %s %s" % (code, out, errors))
         self.same("t.npy", "p.npy", "layer on %d ranks" % ranks)
 
+    def product(self, ranks):
+        """The contraction is divided: each rank joins half, or a quarter."""
+        with open(self.path("product.mlir"), "w", encoding="utf-8") as file:
+            file.write(PRODUCT)
+        if not os.path.exists(self.path("packed.safetensors")):
+            write_weight(self.path("w.safetensors"))
+            subprocess.run([self.quant, "quantize", "w.safetensors",
+                            "-o", "packed.safetensors", "-e", "nf4",
+                            "--block", "64"],
+                           cwd=self.folder, check=True, capture_output=True)
+        inputs = ["--bind-all", "packed.safetensors", "-i", "x=random:3x256"]
+        subprocess.run([self.run, "product.mlir", "-o", "whole.npy"] + inputs,
+                       cwd=self.folder, check=True)
+        subprocess.run([self.compile, "product.mlir", "--mesh",
+                        "model=%d" % ranks, "--shard", 'proj.weight=[{}, {"model"}]',
+                        "-o", "product.so"], cwd=self.folder, check=True)
+        subprocess.run([self.run, "product.so", "--ranks", str(ranks), "-o",
+                        "t.npy", "--expect", "whole.npy", "--tolerance", "1e-6"]
+                       + inputs, cwd=self.folder, check=True,
+                       stdout=subprocess.DEVNULL)
+        code, _, errors = launch.run(
+            self.mpi, ranks, [self.run, "product.so", "-o", "p.npy"] + inputs,
+            self.folder)
+        self.report.check(code == 0, "product: %s %s" % (code, errors))
+        self.same("t.npy", "p.npy", "product on %d ranks" % ranks)
+        os.remove(self.path("p.npy"))
+
     def refused(self, ranks, words, text, **more):
         code, out, errors = launch.run(self.mpi, ranks, [self.run] + words,
                                        self.folder, **more)
@@ -84,6 +137,7 @@ def main():
         tests = Tests(report, mpi, tools, folder.path)
         for ranks in 2, 4:
             tests.layer(ranks)
+            tests.product(ranks)
         tests.refusals()
     return report.finish()
 

@@ -48,11 +48,10 @@ nabla_status nabla_comm_run(nabla_comm *comm, const nabla_collective *c,
   return comm->class->run(comm, c, diag);
 }
 
-/* FNV-1a over words. */
+/* Two multiplications: exchanges of a few bytes take half a microsecond. */
 static uint64_t mix(uint64_t key, uint64_t word) {
-  for (int i = 0; i < 8; i++, word >>= 8)
-    key = (key ^ (word & 0xff)) * 0x100000001b3u;
-  return key;
+  key = (key ^ word) * 0x9e3779b97f4a7c15u;
+  return (key ^ key >> 32) * 0xd6e8feb86659fd93u;
 }
 
 uint64_t nabla_collective_key(const nabla_collective *c) {

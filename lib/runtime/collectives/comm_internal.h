@@ -22,7 +22,7 @@ struct nabla_comm {
   const nabla_comm_class *class;
   uint32_t ranks;
   uint32_t rank;        /* of this process; NABLA_COMM_ALL_RANKS: all are its */
-  uint32_t local_ranks; /* ranks on this machine */
+  uint32_t local_ranks; /* ranks on the CPUs of this one */
   time_t timeout;       /* seconds: NABLA_RANK_TIMEOUT */
   _Atomic uint64_t bytes[NABLA_COMM_MAX_RANKS];
 };

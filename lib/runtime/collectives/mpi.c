@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "lib/base/cpus.h"
@@ -15,11 +16,11 @@
 
 enum { NOTICE_TAG = 2 };
 
-#define CHECKED_EVERY                                                 \
-  64              /* tests between looks at the clock and for notices \
-                   */
-#define SPINS 200 /* tests before a yield where each rank has a CPU */
-#define GRACE 100 /* ms that messages of a failure are given */
+#define CHECKED_EVERY                                                  \
+  64               /* tests between looks at the clock and for notices \
+                    */
+#define SPINS 1000 /* tests before a yield where each rank has a CPU */
+#define GRACE 100  /* ms that messages of a failure are given */
 
 static nabla_mpi_comm *of(nabla_comm *comm) { return (nabla_mpi_comm *)comm; }
 
@@ -279,8 +280,9 @@ static nabla_status make_comm(nabla_mpi_comm *comm, nabla_diag *diag) {
   return error ? nabla_mpi_fail(comm, error, diag) : NABLA_OK;
 }
 
-/* A number of this machine since it was started. */
-static int64_t machine_key(void) {
+/* A number of this machine since it was started, and of the CPUs on which the
+ * process may run: launchers bind ranks to CPUs of their own. */
+static int64_t cpus_key(void) {
   char text[320] = "";
   uint64_t key = 0xcbf29ce484222325u;
   if (gethostname(text, 256)) text[0] = 0;
@@ -293,12 +295,15 @@ static int64_t machine_key(void) {
   }
   for (const char *c = text; *c; c++)
     key = (key ^ (uint8_t)*c) * 0x100000001b3u;
+  uint8_t mask[1024] = {0}; /* of 8,192 CPUs */
+  const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+  for (long i = 0; i < bytes; i++) key = (key ^ mask[i]) * 0x100000001b3u;
   return (int64_t)key;
 }
 
-/* Counts the ranks on this machine; waits spin where each has a CPU. */
+/* Counts the ranks on the CPUs of this one; waits spin where each has one. */
 static nabla_status count_local(nabla_mpi_comm *comm, nabla_diag *diag) {
-  int64_t own = machine_key(), all[NABLA_COMM_MAX_RANKS];
+  int64_t own = cpus_key(), all[NABLA_COMM_MAX_RANKS];
   uint32_t cpus = 1;
   nabla_collective c = {.kind = NABLA_COLLECTIVE_ALL_GATHER,
                         .dtype = NABLA_DTYPE_I64,
