@@ -63,4 +63,9 @@ class Job:
 
 
 def run(mpi, ranks, command, folder=None, seconds=120, **more):
-    return Job(mpi, ranks, command, folder, **more).finish(seconds)
+    for _ in range(4):
+        code, output, errors = Job(mpi, ranks, command, folder,
+                                   **more).finish(seconds)
+        if not code or errors:
+            break  # mpirun.mpich may end before it passes on what ranks say
+    return code, output, errors
