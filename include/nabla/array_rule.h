@@ -97,7 +97,9 @@ typedef struct nabla_array_rule {
  *                                 operation that does not; no operations, and
  *                                 no encoding or a kind
  *         NABLA_TOO_LARGE         more than 64 operations, or texts of more
- * than 200 bytes NABLA_NO_MEMORY Then nothing was added. Thread-safe. */
+ *                                 than 200 bytes
+ *         NABLA_NO_MEMORY
+ * After a failure nothing was added. Thread-safe. */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_add_array_rule(const nabla_array_rule *rule, nabla_diag *diag);
 

@@ -133,8 +133,9 @@ typedef struct nabla_derivation {
  * arrays.
  * @return as nabla_compile_text, and what the sink returned;
  *         NABLA_INVALID_ARGUMENT  a transform of another name; a member that
- * the transform does not have, or with other characters than letters, digits
- * and "_.,-?" NABLA_CORRUPT           also a function that cannot be made:
+ *                                 the transform does not have, or with other
+ *                                 characters than letters, digits and "_.,-?"
+ *         NABLA_CORRUPT           also a function that cannot be made:
  *                                 diagnostics say why */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_derive_text(nabla_compiler *compiler, const char *text, size_t size,

@@ -119,8 +119,9 @@ struct nabla_operation {
  *                                 together; factors of a body; a struct_size
  *                                 of another version
  *         NABLA_UNSUPPORTED       a member that no pass reads, by name; the
- * kind COLLECTIVE; a handler that is not pure NABLA_TOO_LARGE         more than
- * 1024 operations Thread-safe. */
+ *                                 kind COLLECTIVE; a handler that is not pure
+ *         NABLA_TOO_LARGE         more than 1024 operations
+ * Thread-safe. */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_add_operation(const nabla_operation *operation, nabla_diag *diag);
 /* The operation of a user by its name; NULL. Thread-safe. */
