@@ -1,5 +1,5 @@
 # Sourced by scripts/test: which tenth of the generated cases runs, which tests
-# run all of them, and
+# run all of them, which long tests a build leaves to other slices, and
 # build/times.tsv: the time of each build, test and other step of a run, with
 # what tests/budget.def says is too much.
 # shellcheck shell=bash
@@ -38,6 +38,19 @@ whole_of_run() {
              if (index(file, $1 "/") == 1) {
                for (i = 2; i <= NF; i++) if (!seen[$i]++) print $i
                next } }' "$build/whole.changed" - | paste -sd ' ')
+}
+
+# thirds_of_run: sets left_out to names, joined by |, of the rows of tests/thirds.def
+# that this slice does not run. A row that is none ends the run.
+thirds_of_run() {
+  local table=$root/tests/thirds.def rows row
+  left_out=''
+  rows=$(sed '1,/\*\//d; /^$/d' "$table")
+  row=$(sed -nE '/^THIRD\([a-z0-9_.]+\)$/!{p;q;}' <<<"$rows")
+  [ -z "$row" ] || die "tests/thirds.def: no row: $row"
+  [ "$slice" != all ] || return 0
+  left_out=$(sed -E 's/^THIRD\((.+)\)$/\1/' <<<"$rows" |
+    awk -v "slice=$slice" '(NR - 1) % 3 != slice % 3' | paste -sd '|')
 }
 
 # times_begin TIER SLICE: a new file
