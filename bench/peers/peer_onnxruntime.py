@@ -119,19 +119,30 @@ def serve(runs, threads):
     return 0
 
 
+def shapes_of(op, a, b, c, d):
+    """Of x, w and the result, for the rows of bench/nabla-bench/ops.def."""
+    if op == "conv_depthwise":
+        return [b, a, c, d], [a, 1, 3, 3], [b, a, c, d]
+    if op == "conv3x3_batch":
+        return [d, a, c, c], [b, a, 3, 3], [d, b, c, c]
+    if op == "conv3x3_by2":
+        return [1, a, c, c], [b, a, 3, 3], [1, b, d, d]
+    if op == "conv3x3":
+        return [1, a, c, d], [b, a, 3, 3], [1, b, c, d]
+    window = 256 if op == "conv_stft" else 3
+    return [1, a, c], [b, a, window], [1, b, d]
+
+
 def convolution(op, threads, a, b, c, d):
     """A session and its binding; the arrays stay alive with them."""
-    stride, positions = {"conv1d": (1, [3]), "conv1d_by2": (2, [3]),
-                         "conv_stft": (128, [256]),
-                         "conv3x3": (1, [3, 3])}[op]
-    pad = [0 if op == "conv_stft" else 1] * 2 * len(positions)
-    shape, result = [1, a, c], [1, b, d]
-    if op == "conv3x3":
-        shape, result = [1, a, c, d], [1, b, c, d]
+    shape, of_w, result = shapes_of(op, a, b, c, d)
+    stride = 128 if op == "conv_stft" else 2 if op.endswith("_by2") else 1
+    pad = [0 if op == "conv_stft" else 1] * 2 * len(of_w[2:])
     rng = np.random.default_rng(0)
-    w = rng.standard_normal([b, a, *positions], dtype=np.float32)
+    w = rng.standard_normal(of_w, dtype=np.float32)
     node = helper.make_node("Conv", ["x", "w"], ["y"], pads=pad,
-                            strides=[stride] * len(positions))
+                            group=a if op == "conv_depthwise" else 1,
+                            strides=[stride] * len(of_w[2:]))
     graph = helper.make_graph(
         [node], "convolution",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],

@@ -103,6 +103,15 @@ def convolution(op, a, b, c, d, t):
     if op == "conv3x3":
         x, w = random((1, a, c, d), t), random((b, a, 3, 3), t)
         return lambda: F.conv2d(x, w, padding=1)
+    if op == "conv3x3_batch":
+        x, w = random((d, a, c, c), t), random((b, a, 3, 3), t)
+        return lambda: F.conv2d(x, w, padding=1)
+    if op == "conv3x3_by2":
+        x, w = random((1, a, c, c), t), random((b, a, 3, 3), t)
+        return lambda: F.conv2d(x, w, padding=1, stride=2)
+    if op == "conv_depthwise":
+        x, w = random((b, a, c, d), t), random((a, 1, 3, 3), t)
+        return lambda: F.conv2d(x, w, padding=1, groups=a)
     if op == "conv_stft":
         x, w = random((1, a, c), t), random((b, a, 256), t)
         return lambda: F.conv1d(x, w, stride=128)

@@ -1,11 +1,12 @@
-// Convolutions of tensors become products: few windows are rows of x, many are
-// columns; what is small, in groups, of f64, in another order, of several images
-// or too large stays loops.
+// Convolutions of tensors become products: few windows are rows of x, elements
+// that are windows columns; others have a kernel of their own (cluster-conv.mlir)
+// or stay loops: what is small or of f64.
 // RUN: nabla-opt "%s" --nabla-dispatch | FileCheck "%s"
 // RUN: nabla-opt "%s" --nabla-dispatch --remarks-filter='nabla.*' -o "%t.mlir" 2>&1 | FileCheck "%s" --check-prefix=REMARK
 // RUN: nabla-opt "%s" --nabla-cpu | FileCheck "%s" --check-prefix=CPU --implicit-check-not=unrealized_conversion_cast
 // REMARK-DAG: remark: [Passed] conv_dense | Category:nabla-dispatch | {{.*}}becomes a product of the kernel and the windows of the input
 // REMARK-DAG: remark: [Missed] Loops | Category:nabla-dispatch | {{.*}}the product is small, or not of f32, f16 or bf16
+// REMARK-DAG: remark: [Missed] Loops | Category:nabla-dispatch | {{.*}}its windows are packed by a kernel of convolutions
 // REMARK-DAG: remark: [Missed] Loops | Category:nabla-dispatch | {{.*}}groups have no kernel
 // REMARK-DAG: remark: [Missed] Loops | Category:nabla-dispatch | {{.*}}a batch of another size than 1 has no kernel
 // REMARK-DAG: remark: [Missed] Loops | Category:nabla-dispatch | {{.*}}its dimensions are in another order
@@ -24,19 +25,18 @@ func.func @rows(%x: tensor<1x1x512xf32>, %k: tensor<258x1x256xf32>) -> tensor<1x
   return %r : tensor<1x258x3xf32>
 }
 
-// CHECK-LABEL: func.func @columns
-// CHECK: %[[W:.*]] = nabla.reshape %arg1 : tensor<64x64x3x3xf32> -> tensor<64x576xf32>
-// CHECK: nabla.pad %arg0
-// CHECK: nabla.stack
-// CHECK: nabla.fused_dot %[[W]], %{{.*}} contracting = [1] x [0] : tensor<64x576xf32>, tensor<576x400xf32>
-func.func @columns(%x: tensor<1x64x20x20xf32>, %k: tensor<64x64x3x3xf32>) -> tensor<1x64x20x20xf32> {
-  %r = nabla.conv_general %x, %k low = [1, 1] high = [1, 1] : tensor<1x64x20x20xf32>, tensor<64x64x3x3xf32>
+// CHECK-LABEL: func.func @pointwise
+// CHECK: %[[W:.*]] = nabla.reshape %arg1 : tensor<64x64x1x1xf32> -> tensor<64x64xf32>
+// CHECK: %[[X:.*]] = nabla.reshape %arg0 : tensor<1x64x20x20xf32> -> tensor<64x400xf32>
+// CHECK: nabla.fused_dot %[[W]], %[[X]] contracting = [1] x [0] : tensor<64x64xf32>, tensor<64x400xf32>
+func.func @pointwise(%x: tensor<1x64x20x20xf32>, %k: tensor<64x64x1x1xf32>) -> tensor<1x64x20x20xf32> {
+  %r = nabla.conv_general %x, %k : tensor<1x64x20x20xf32>, tensor<64x64x1x1xf32>
   return %r : tensor<1x64x20x20xf32>
 }
 
 // CHECK-LABEL: func.func @loops
 // CHECK-NOT: fused_dot
-func.func @loops(%x: tensor<1x64x20xf32>, %k: tensor<64x64x3xf32>, %g: tensor<64x1x3xf32>, %s: tensor<1x4x20xf32>, %t: tensor<2x4x3xf32>,
+func.func @loops(%p: tensor<1x64x20x20xf32>, %q: tensor<64x64x3x3xf32>, %x: tensor<1x64x20xf32>, %k: tensor<64x64x3xf32>, %g: tensor<64x1x3xf32>, %s: tensor<1x4x20xf32>, %t: tensor<2x4x3xf32>,
     %d: tensor<1x64x20xf64>, %e: tensor<64x64x3xf64>, %b: tensor<2x64x20xf32>, %l: tensor<1x64x1024x1024xf32>, %m: tensor<64x64x1x1xf32>, %u: tensor<?x64x3xf32>) {
   %0 = nabla.conv_general %x, %g groups = 64 : tensor<1x64x20xf32>, tensor<64x1x3xf32>
   %1 = nabla.conv_general %s, %t : tensor<1x4x20xf32>, tensor<2x4x3xf32>
@@ -44,6 +44,7 @@ func.func @loops(%x: tensor<1x64x20xf32>, %k: tensor<64x64x3xf32>, %g: tensor<64
   %3 = nabla.conv_general %b, %k : tensor<2x64x20xf32>, tensor<64x64x3xf32>
   %4 = nabla.conv_general %x, %k kernel_dims = [1, 0, 2] : tensor<1x64x20xf32>, tensor<64x64x3xf32>
   %5 = nabla.conv_general %l, %m : tensor<1x64x1024x1024xf32>, tensor<64x64x1x1xf32>
+  %7 = nabla.conv_general %p, %q low = [1, 1] high = [1, 1] : tensor<1x64x20x20xf32>, tensor<64x64x3x3xf32>
   %6 = nabla.conv_general %x, %u : tensor<1x64x20xf32>, tensor<?x64x3xf32>
   return
 }

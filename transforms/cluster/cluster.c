@@ -11,6 +11,7 @@
 #include "dialect/ops.h"
 #include "transforms/cluster/along.h"
 #include "transforms/cluster/call.h"
+#include "transforms/cluster/conv.h"
 #include "transforms/ir/service_text.h"
 #include "transforms/ir/target.h"
 #include "transforms/passes.h"
@@ -182,6 +183,12 @@ static bool write_along_call(const void *what, const char *name,
   return true;
 }
 
+static bool write_conv_call(const void *what, const char *name,
+                            const char *kernel, nabla_text *text) {
+  nabla_conv_write_call(what, name, kernel, text);
+  return true;
+}
+
 /* Puts a kernel, whose text is given, and the function that calls it into the
  * module, where it lacks them; `name` is the function's. */
 static bool make(clustering *s, MlirOperation last, nabla_text *kernel_text,
@@ -274,6 +281,47 @@ static bool lower_all_along(clustering *s, MlirBlock block) {
   return good;
 }
 
+static bool lower_conv(clustering *s, nabla_conv *c) {
+  char kernel[64], name[64], remark[64];
+  bool is_done;
+  nabla_text text = {0};
+  MlirOperation op = c->op;
+  if (!nabla_conv_prepare(c)) return false;
+  new_name(s, "", "conv", kernel);
+  nabla_conv_emit(&c->spec, kernel, &text);
+  const bool good =
+      make(s, op, &text, kernel, write_conv_call, c, name, &is_done);
+  nabla_text_deinit(&text);
+  if (!good) return false;
+  const MlirValue operands[] = {c->x, c->w};
+  const function_call named = {2, operands, 1, &c->result};
+  MlirOperation call = create_function_call(&named, op, name);
+  if (mlirOperationIsNull(call)) return false;
+  (void)snprintf(remark, sizeof remark,
+                 "computes conv_general by one kernel of %s",
+                 nabla_conv_kernel(&c->spec));
+  nablaOptimizationRemark(mlirOperationGetLocation(op), false, "Cluster",
+                          "nabla-cluster", remark);
+  MlirValue result = nabla_conv_finish(c, mlirOperationGetResult(call, 0));
+  if (mlirValueIsNull(result)) return false;
+  nabla_op_replace(op, &result);
+  return true;
+}
+
+/* Convolutions, before clusters: conversions of their operands and results may
+ * be in these. */
+static bool lower_convs(clustering *s, MlirBlock block) {
+  nabla_conv c;
+  bool good = true;
+  MlirOperation op = mlirBlockGetFirstOperation(block);
+  while (good && !mlirOperationIsNull(op)) {
+    MlirOperation next = mlirOperationGetNextInBlock(op);
+    if (nabla_conv_of(op, s->features, &c)) good = lower_conv(s, &c);
+    op = next;
+  }
+  return good;
+}
+
 static bool cluster_block(clustering *s, MlirBlock block);
 
 static bool cluster_region(clustering *s, MlirRegion region) {
@@ -314,6 +362,7 @@ static bool cluster_block(clustering *s, MlirBlock block) {
        !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
     for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++)
       if (!cluster_region(s, mlirOperationGetRegion(op, i))) return false;
+  if (!lower_convs(s, block)) return false;
   bool good = nabla_block_index_init(&index, block) &&
               nabla_clusters_form(&index, &clusters, &count);
   /* from the last on: the inputs of a cluster are results of those that end

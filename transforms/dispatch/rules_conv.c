@@ -239,10 +239,20 @@ nabla_rule_outcome nabla_apply_conv_packed(MlirOperation op, const char **why) {
 /* ---- dense kernels ------------------------------------------------------- */
 
 /* Windows up to which each is a row of x, which is copied from the input in one
- * piece; more are columns, of one position of all windows each. */
+ * piece; more are columns where they are the input itself, else nabla-cluster
+ * gives the convolution a kernel. */
 #define MOST_ROWS 16
 /* Elements of all windows together, which are memory beside the input's. */
 #define MOST_STACKED ((int64_t)1 << 24)
+
+/* Whether each element of the input is a window, which needs no copy. */
+static bool is_pointwise(const convolution *c) {
+  for (intptr_t i = 2; i < c->rank; i++)
+    if (c->strides[i] != 1 || c->low[i] || c->high[i] ||
+        c->input_dilation[i] != 1)
+      return false;
+  return c->positions == 1;
+}
 
 static bool is_in_order(const convolution *c) {
   for (intptr_t i = 0; i < c->rank; i++)
@@ -275,7 +285,9 @@ static const char *read_matrices(const convolution *c, matrices *m) {
   if (!nabla_dense_product_pays(nabla_array_element(kernel),
                                 (double)all * (double)m->outputs))
     return "the product is small, or not of f32, f16 or bf16";
-  return m->windows > MOST_ROWS ? stack_objection(c) : NULL;
+  return m->windows > MOST_ROWS && !is_pointwise(c)
+             ? "its windows are packed by a kernel of convolutions"
+             : NULL;
 }
 
 static MlirValue reshape(const convolution *c, MlirValue value, intptr_t rank,
@@ -336,7 +348,8 @@ static MlirValue dot_of_rows(const convolution *c, const matrices *m,
 static MlirValue dot_of_columns(const convolution *c, const matrices *m,
                                 MlirValue w, MlirOperation *product) {
   const int64_t shape[2] = {m->depth, m->windows};
-  MlirValue y = dot(c, w, reshape(c, stack(c), 2, shape), 0);
+  MlirValue x = mlirOperationGetOperand(c->op, 0);
+  MlirValue y = dot(c, w, reshape(c, x, 2, shape), 0);
   *product = nabla_defining_op(y);
   return y;
 }

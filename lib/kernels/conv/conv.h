@@ -1,0 +1,41 @@
+/* Kernels of convolutions of f32: "panels", an implicit product of matrices
+ * whose panels of windows are packed from the image, and "rows", vectors along
+ * a row of the result, for groups of few outputs (depthwise). */
+#ifndef NABLA_KERNELS_CONV_CONV_H
+#define NABLA_KERNELS_CONV_CONV_H
+
+#include "lib/kernels/fused_kernel.h"
+
+/* Spatial dimensions, the last one innermost; fewer have sizes of 1 in front.
+ */
+#define NABLA_CONV_DIMS 3
+
+/* Words of a kernel: the input [N, groups * features, in...], the kernel
+ * [groups * outputs, features, window...], the result. */
+enum { NABLA_CONV_X, NABLA_CONV_W, NABLA_CONV_Y, NABLA_CONV_WORDS };
+
+/* A convolution without padding. All sizes are at least 1. */
+typedef struct nabla_conv_spec {
+  nabla_features features_of_cpu;
+  uint64_t groups, outputs, features; /* the last two of one group */
+  uint64_t in[NABLA_CONV_DIMS], out[NABLA_CONV_DIMS];
+  uint64_t window[NABLA_CONV_DIMS], stride[NABLA_CONV_DIMS];
+  uint64_t dilation[NABLA_CONV_DIMS];
+} nabla_conv_spec;
+
+/* Why a convolution has no kernel, or NULL. */
+const char *nabla_conv_objection(const nabla_conv_spec *spec);
+
+/* "panels" or "rows". */
+const char *nabla_conv_kernel(const nabla_conv_spec *spec);
+
+/* Units of work in each image of the batch, and multiplications in a unit. */
+uint64_t nabla_conv_units(const nabla_conv_spec *spec);
+uint64_t nabla_conv_unit_products(const nabla_conv_spec *spec);
+
+/* Appends llvm.func internal @NAME(arguments, begin, end). An element is the
+ * sum, in a fixed order, of sums of at most 288 products each. */
+void nabla_conv_emit(const nabla_conv_spec *spec, const char *name,
+                     nabla_text *text);
+
+#endif
