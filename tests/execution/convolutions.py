@@ -81,7 +81,7 @@ def functions_of(rng, count):
 def main():
     medium = sys.argv[2] == "medium"
     rng = np.random.default_rng(harness.seed())
-    functions = functions_of(rng, 160 if medium else 18)
+    functions = functions_of(rng, 160 if medium else 14)
 
     def test(s):
         s.run_all(functions, most=12)
