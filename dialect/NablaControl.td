@@ -249,9 +249,10 @@ def Nabla_RematOp : Nabla_RegionOp<"remat", [RecursivelySpeculatable,
     DeclareOpInterfaceMethods<RegionBranchOpInterface>]> {
   let summary = "Its region, which reverse mode runs again and does not keep";
   let description = [{
-    The values are those that the region yields. `nabla-vjp` keeps none of the
-    values in the region: behind a `nabla.barrier` of the values from outside that
-    the region uses, it runs the region's operations again when it needs them.
+    The results are the values that the region yields. `nabla-vjp` keeps no value
+    that the region computes. Where the backward pass needs one, `nabla-vjp` copies
+    the region's operations there; they read the outside values that they use from
+    the results of a `nabla.barrier`, so that no pass merges them with the originals.
 
     ```mlir
     func.func @remat(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -200,7 +200,8 @@ static void trace(nabla_scope *scope, const nabla_tree *arguments,
       record(arguments->items[0].array, arguments->items[1].array, plain);
 }
 
-/* Calls and runs in turn, of one signature. */
+/* Times calls of the function and runs of its session, alternately, on the
+ * same two arguments. */
 static nabla_status time_turns(workbench *w, nabla_function *function,
                                nabla_session *session, const nabla_tree *in,
                                figures *out, nabla_diag *diag) {

@@ -6,7 +6,7 @@ usage: column_reductions.py NABLA_RUN"""
 import sys
 
 import harness
-from harness import np, Function, exact
+from harness import np, Function
 import create_ops
 import dense_ops
 
@@ -55,17 +55,6 @@ def functions(rng):
     return out + [f]
 
 
-def check_threads(s, f):
-    """The bytes for 1, 2 and 7 threads."""
-    program = s.write(f.text())
-    one = s.call(program, f, ["--threads", "1"])
-    for threads in ("2", "7"):
-        many = s.call(program, f, ["--threads", threads])
-        for want, got in zip(one, many):
-            wrong = exact(want)(got)
-            s.expect(not wrong, "%s, %s threads: %s" % (f.name, threads, wrong))
-
-
 def check_large_threads(s, rng):
     """Work for several threads."""
     f = Function("large")
@@ -78,7 +67,7 @@ def check_large_threads(s, rng):
             f.give(y, create_ops.kept_type(dims, [], axes, False, "f32"),
                    dense_ops.reduced(a, "f32", how, axes, False))
     s.check(s.write(f.text()), f)
-    check_threads(s, f)
+    s.check_threads(f)
 
 
 def test(s):

@@ -408,6 +408,17 @@ class Session:
             self.expect(not wrong, "%s: result %d: %s\n%s" % (
                 function.name, i, wrong, function.text()[:2000]))
 
+    def check_threads(self, f):
+        """The function's results have the same bytes for 1, 2 and 7 threads."""
+        program = self.write(f.text())
+        one = self.call(program, f, ["--threads", "1"])
+        for threads in ("2", "7"):
+            many = self.call(program, f, ["--threads", threads])
+            for want, got in zip(one, many):
+                wrong = exact(want)(got)
+                self.expect(not wrong, "%s, %s threads: %s"
+                            % (f.name, threads, wrong))
+
     def run_module(self, functions, options):
         """One program of all functions. If it does not compile, one each."""
         program = self.write("".join(f.text() for f in functions))

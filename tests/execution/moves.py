@@ -7,7 +7,7 @@ usage: moves.py NABLA_RUN"""
 import sys
 
 import harness
-from harness import np, Function, exact
+from harness import np, Function
 from arrays import values
 import shape_ops
 from shape_ops import give, known, padded, slice_text
@@ -98,17 +98,6 @@ def functions(rng):
     return out
 
 
-def check_threads(s, f):
-    """The bytes for 1, 2 and 7 threads."""
-    program = s.write(f.text())
-    one = s.call(program, f, ["--threads", "1"])
-    for threads in ("2", "7"):
-        many = s.call(program, f, ["--threads", threads])
-        for want, got in zip(one, many):
-            wrong = exact(want)(got)
-            s.expect(not wrong, "%s, %s threads: %s" % (f.name, threads, wrong))
-
-
 def check_large(s, rng):
     """Work for several threads, and past the caches."""
     f = Function("large")
@@ -122,7 +111,7 @@ def check_large(s, rng):
         give(f, f.op(slice_text(x, x_type, starts, limits, strides)),
              want.shape, "f32", want)
     s.check(s.write(f.text()), f)
-    check_threads(s, f)
+    s.check_threads(f)
 
 
 def test(s):
