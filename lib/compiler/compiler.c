@@ -434,21 +434,6 @@ nabla_status nabla_compile_file(nabla_compiler *compiler, const char *path,
 
 /* ---- emitting ---- */
 
-static void add_chunk(MlirStringRef chunk, void *self) {
-  nabla_buffer *buffer = self;
-  if (buffer->limit &&
-      nabla_buffer_append(buffer, chunk.data, chunk.length, NULL))
-    buffer->limit = 0; /* stop */
-}
-
-static nabla_status emit_mlir(MlirOperation module, nabla_buffer *text,
-                              nabla_diag *diag) {
-  mlirOperationPrint(module, add_chunk, text);
-  return text->limit
-             ? NABLA_OK
-             : nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a module");
-}
-
 static bool is_product(const void *module, const char *function) {
   return nabla_single_gemm_has(*(const MlirOperation *)module, function);
 }
@@ -532,7 +517,7 @@ static nabla_status emit(emit_call *c, MlirModule module) {
     if (status) return status;
   }
   if (d->emission == NABLA_EMIT_MLIR)
-    return emit_mlir(operation, &c->mlir, c->diag);
+    return nabla_context_print(operation, &c->mlir, c->diag);
   nabla_compiler *compiler = c->job.compiler;
   return nabla_codegen(
       operation, compiler->target,

@@ -306,3 +306,23 @@ nabla_status nabla_context_run(nabla_context *context, MlirModule module,
   nabla_context_forget_passes(context);
   return fail(context, "the program cannot be compiled", diag);
 }
+
+typedef struct printing {
+  nabla_buffer *out;
+  nabla_status status;
+  nabla_diag *diag;
+} printing;
+
+static void print_chunk(MlirStringRef chunk, void *self) {
+  printing *to = self;
+  if (!to->status && chunk.length)
+    to->status =
+        nabla_buffer_append(to->out, chunk.data, chunk.length, to->diag);
+}
+
+nabla_status nabla_context_print(MlirOperation op, nabla_buffer *out,
+                                 nabla_diag *diag) {
+  printing to = {out, NABLA_OK, diag};
+  mlirOperationPrint(op, print_chunk, &to);
+  return to.status;
+}

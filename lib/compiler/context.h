@@ -70,6 +70,12 @@ NABLA_MUST_USE nabla_status nabla_context_run(nabla_context *context,
                                               const char *pipeline,
                                               nabla_diag *diag);
 
+/* Appends the text of `op` to `out`. Where there is no memory, `out` has a part
+ * of it. */
+NABLA_MUST_USE nabla_status nabla_context_print(MlirOperation op,
+                                                nabla_buffer *out,
+                                                nabla_diag *diag);
+
 /* Makes the next run parse its pipeline: for files that passes read, which may
  * have changed. */
 void nabla_context_forget_passes(nabla_context *context);

@@ -95,22 +95,17 @@ static nabla_status write_pipeline(nabla_text *out,
 
 /* ---- the call ---- */
 
-static void write_chunk(MlirStringRef chunk, void *self) {
-  derivation_call *c = self;
-  if (!c->status && chunk.length)
-    c->status = nabla_buffer_append(&c->out, chunk.data, chunk.length, c->diag);
-}
-
 static nabla_status derive(derivation_call *c, const char *text) {
   MlirModule module;
   NABLA_TRY(nabla_context_begin(c->context, c->name, c->diag));
   NABLA_TRY(nabla_context_parse(c->context, text, c->size, &module, c->diag));
-  const nabla_status status =
+  nabla_status status =
       nabla_context_run(c->context, module, c->pipeline.data, c->diag);
   if (!status)
-    mlirOperationPrint(mlirModuleGetOperation(module), write_chunk, c);
+    status =
+        nabla_context_print(mlirModuleGetOperation(module), &c->out, c->diag);
   mlirModuleDestroy(module);
-  return status ? status : c->status;
+  return status;
 }
 
 static void run(void *self) {
