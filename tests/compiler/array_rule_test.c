@@ -109,17 +109,19 @@ static void add(const nabla_array_rule *rule) {
   cr_assert_eq(nabla_add_array_rule(rule, &diag), NABLA_OK, "%s", diag.what);
 }
 
-#define RULE(name, op, left, right, callback)          \
-  static const char *const name##_operations[] = {op}; \
-  static const nabla_array_rule name = {               \
-      .struct_size = sizeof(nabla_array_rule),         \
-      .id = #name,                                     \
-      .operations = name##_operations,                 \
-      .operation_count = 1,                            \
-      .lhs = left,                                     \
-      .rhs = right,                                    \
-      .version = "1",                                  \
-      .precedence = 10,                                \
+#define RULE(name, op, left, right, callback) \
+  RULE_OF(name, op, left, right, 10, callback)
+#define RULE_OF(name, op, left, right, before, callback) \
+  static const char *const name##_operations[] = {op};   \
+  static const nabla_array_rule name = {                 \
+      .struct_size = sizeof(nabla_array_rule),           \
+      .id = #name,                                       \
+      .operations = name##_operations,                   \
+      .operation_count = 1,                              \
+      .lhs = left,                                       \
+      .rhs = right,                                      \
+      .version = "1",                                    \
+      .precedence = before,                              \
       .record = callback}
 
 static int called;
@@ -246,16 +248,7 @@ static nabla_array_rule_outcome defaults(nabla_scope *in,
   return NABLA_ARRAY_RULE_TAKES;
 }
 RULE(add_defaults, "nabla.add", "packed", "any", defaults);
-static const char *const exp_operations[] = {"nabla.exp"};
-static const nabla_array_rule exp_defaults = {
-    .struct_size = sizeof exp_defaults,
-    .id = "exp_defaults",
-    .operations = exp_operations,
-    .operation_count = 1,
-    .lhs = "implicit",
-    .precedence = 5,
-    .version = "1",
-    .record = defaults};
+RULE_OF(exp_defaults, "nabla.exp", "implicit", "", 5, defaults);
 static nabla_array_rule_outcome exp_dense(nabla_scope *in,
                                           nabla_array_rule_call *call,
                                           nabla_array **results) {
@@ -265,15 +258,7 @@ static nabla_array_rule_outcome exp_dense(nabla_scope *in,
   nabla_default(call, &x, results);
   return NABLA_ARRAY_RULE_TAKES;
 }
-static const nabla_array_rule exp_materializes = {
-    .struct_size = sizeof exp_materializes,
-    .id = "exp_materializes",
-    .operations = exp_operations,
-    .operation_count = 1,
-    .lhs = "implicit",
-    .precedence = 1,
-    .version = "1",
-    .record = exp_dense};
+RULE_OF(exp_materializes, "nabla.exp", "implicit", "", 1, exp_dense);
 
 /* The default of one rule is taken by the next, each asked once. */
 Test(array_rule, a_default_goes_to_other_rules) {
