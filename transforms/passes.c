@@ -81,7 +81,7 @@ static void describe(const nabla_pipeline *pipeline, nabla_text *out) {
     const bool planned = stage->when == NABLA_STAGE_PLANNED;
     const char *target = nabla_stage_target(stage);
     nabla_text_add(out, "\n          %-13s  %s", stage->id,
-                   planned ? "no pass yet, for " : "");
+                   planned ? "no pass: " : "");
     if (planned || target)
       nabla_text_add(out, "%s", stage->passes);
     else

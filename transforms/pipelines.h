@@ -10,7 +10,7 @@
 
 typedef enum nabla_stage_when {
   NABLA_STAGE_ALWAYS,
-  NABLA_STAGE_PLANNED, /* no pass runs there yet */
+  NABLA_STAGE_PLANNED,                                 /* no pass runs there */
 #define TARGET(id, machine, summary) NABLA_STAGE_##id, /* for that target */
 #include "transforms/ir/targets.def"
 #undef TARGET

@@ -18,13 +18,13 @@
 // HELP-DAG: --nabla-lower-fused
 // HELP-DAG: --features=<string>
 // HELP: --nabla-cpu {{ *}}- {{ *}}From the nabla dialect to the LLVM dialect
-// HELP-NEXT: differentiate  no pass yet
-// HELP-NEXT: batch  {{ *}}no pass yet
+// HELP-NEXT: differentiate  no pass: nabla-vjp and nabla-jvp run before, on functions by name
+// HELP-NEXT: batch  {{ *}}no pass: nabla-vmap runs before, on functions by name
 // HELP-NEXT: shardings  {{ *}}nabla-propagate-sharding
 // HELP-NEXT: manifest  {{ *}}nabla-manifest
 // HELP-NEXT: partition  {{ *}}nabla-partition
 // HELP-NEXT: dispatch  {{ *}}nabla-simplify,nabla-dispatch{
-// HELP: device  {{ *}}no pass yet
+// HELP: device  {{ *}}no pass: a place for functions
 // HELP-NEXT: kernels  {{ *}}nabla-lower-fused{features="host" numerics=f32 target=host}
 // HELP: services  {{ *}}nabla-lower-services
 // HELP-NEXT: --nabla-kernels

@@ -70,7 +70,7 @@ static void print_lines(const char *text) {
 static int print_stage(const nabla_stage *stage) {
   nabla_text text = {0};
   if (stage->when == NABLA_STAGE_PLANNED) {
-    printf("| %s | no pass yet: %s |\n", stage->id, stage->passes);
+    printf("| %s | no pass: %s |\n", stage->id, stage->passes);
     return 0;
   }
   const char *target = nabla_stage_target(stage);
