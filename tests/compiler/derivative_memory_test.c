@@ -3,8 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "nabla/derivative.h"
-#include "tests/support/failing_allocator.h"
-#include "tests/support/figure.h"
+#include "tests/support/each_allocation.h"
 #include "tests/support/temp_folder.h"
 
 static temp_folder folder; /* with the object cache: a compilation is short */
@@ -90,24 +89,6 @@ static nabla_status run(const nabla_allocator *allocator) {
 }
 
 Test(derivative_memory, each_allocation_fails_once) {
-  static failing_allocator failing;
-  cr_assert_eq(run(nabla_allocator_default()), NABLA_OK);
-  size_t at = 1, survived = 0;
-  for (;; at++) {
-    failing_allocator_init(&failing, at);
-    const nabla_status status = run(&failing.allocator);
-    const size_t failures = failing.failures;
-    cr_assert(failing_allocator_is_clean(&failing), "request %zu", at);
-    if (!failures) {
-      cr_assert_eq(status, NABLA_OK);
-      break;
-    }
-    survived += status == NABLA_OK;
-    cr_expect(status == NABLA_OK || status == NABLA_NO_MEMORY,
-              "request %zu: %d", at, (int)status);
-  }
-  cr_expect_gt(at, 100);
-  cr_expect_lt(survived, at / 4); /* the object cache goes on without */
-  figure_print("requests", "", at);
+  fail_each_allocation(run);
   temp_folder_destroy(&folder);
 }

@@ -167,11 +167,19 @@ static const nabla_dense product_in[] = {
 
 /* Rows on all devices, the weight on each: its gradient is joined. Results are
  * gathered: y and dx. */
-Test(shard_bytes, data_parallel) {
+static void check_data_parallel(const char *text) {
   rank ranks[RANKS];
   nabla_executable *executable;
   fill();
-  const uint64_t bytes = step(
+  const uint64_t bytes = step(text, product_in, 3, 3, ranks, &executable);
+  check_product(&ranks[0]);
+  cr_expect_eq(bytes, reduced(w_bytes) + 2 * gathered(x_bytes), "%d bytes",
+               (int)bytes);
+  finish(ranks, executable);
+}
+
+Test(shard_bytes, data_parallel) {
+  check_data_parallel(
       "nabla.mesh @m <[\"data\"=4]>\n"
       "func.func @f(%x: tensor<8x32xf32> {nabla.sharding = "
       "#nabla.sharding<@m, [{\"data\"}, {}]>}, %w: tensor<32x32xf32>) -> "
@@ -183,32 +191,19 @@ Test(shard_bytes, data_parallel) {
       "  ^bb0(%a: tensor<2x32xf32>, %b: tensor<32x32xf32>):\n"
       "    %r = nabla.linear %a, %b : tensor<2x32xf32>, tensor<32x32xf32>\n"
       "    nabla.yield %r : tensor<2x32xf32>\n  }\n"
-      "  return %y : tensor<8x32xf32>\n}\n",
-      product_in, 3, 3, ranks, &executable);
-  check_product(&ranks[0]);
-  cr_expect_eq(bytes, reduced(w_bytes) + 2 * gathered(x_bytes), "%d bytes",
-               (int)bytes);
-  finish(ranks, executable);
+      "  return %y : tensor<8x32xf32>\n}\n");
 }
 
 /* The same from an annotation alone. */
 Test(shard_bytes, data_parallel_by_propagation) {
-  rank ranks[RANKS];
-  nabla_executable *executable;
-  fill();
-  const uint64_t bytes = step(
+  check_data_parallel(
       "nabla.mesh @m <[\"data\"=4]>\n"
       "func.func @f(%x: tensor<8x32xf32> {nabla.sharding = "
       "#nabla.sharding<@m, [{\"data\"}, {}]>}, %w: tensor<32x32xf32> "
       "{nabla.sharding = #nabla.sharding<@m, [{}, {}]>}) -> "
       "tensor<8x32xf32> {\n"
       "  %y = nabla.linear %x, %w : tensor<8x32xf32>, tensor<32x32xf32>\n"
-      "  return %y : tensor<8x32xf32>\n}\n",
-      product_in, 3, 3, ranks, &executable);
-  check_product(&ranks[0]);
-  cr_expect_eq(bytes, reduced(w_bytes) + 2 * gathered(x_bytes), "%d bytes",
-               (int)bytes);
-  finish(ranks, executable);
+      "  return %y : tensor<8x32xf32>\n}\n");
 }
 
 /* The weight is divided, gathered where it is used, and its gradient is
