@@ -163,6 +163,19 @@ Test(derivative_rules, batches_of_their_gradients) {
   expect(call(all, 1, &x), 12, want, 1e-15);
 }
 
+Test(derivative_rules, gradients_of_their_batches) {
+  static const int64_t rows[2] = {4, 3};
+  nabla_function *all;
+  cr_assert_eq(nabla_vmap(ruled(), NULL, &all, &diag), NABLA_OK);
+  keep(all);
+  nabla_array *x = filled(2, rows, 1);
+  const double *values = read(x);
+  double want[12];
+  for (int i = 0; i < 12; i++) want[i] = 10 * values[i] + 1;
+  expect(call(derive(nabla_grad, make(sum_of_two, all), none), 1, &x), 12, want,
+         1e-15);
+}
+
 /* ---- what does not fit ---- */
 
 static void captures(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
