@@ -1,5 +1,7 @@
 /* The verb arrays: what recording an operation costs, realizing a graph whose
  * program is there, and calling a function for the second time. */
+#define NABLA_NO_HERE /* what builds with NDEBUG cost */
+
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -13,6 +15,7 @@ enum { NODES = 100, ROUNDS = 2000, LAYERS = 32, DECODERS = 20 };
 /* Seconds: of an operation, or of a graph of NODES operations. */
 typedef struct figures {
   double plain;     /* an operation without attributes   */
+  double debug;     /* the same in a debug build         */
   double attribute; /* with attributes                   */
   double scalar;    /* an operation of an array and a new scalar */
   double record;    /* a graph                            */
@@ -35,6 +38,11 @@ typedef nabla_array *(*operation)(nabla_array *x, nabla_array *y);
 
 static nabla_array *plain(nabla_array *x, nabla_array *y) {
   return nabla_add(x, y);
+}
+
+/* As where NDEBUG is not defined. */
+static nabla_array *debug(nabla_array *x, nabla_array *y) {
+  return NABLA_HERE(nabla_add(x, y));
 }
 
 static nabla_array *with_attributes(nabla_array *x, nabla_array *y) {
@@ -245,13 +253,28 @@ static nabla_status time_function(workbench *w, figures *out,
   return status;
 }
 
-static nabla_status measure(workbench *w, figures *out, nabla_diag *diag) {
+/* The scope and two arrays of 4 x 4. */
+static nabla_status begin(workbench *w, nabla_diag *diag) {
   static float values[16];
   const nabla_dense dense = {values, NABLA_DTYPE_F32, 2, {4, 4}};
   NABLA_TRY(nabla_scope_create(w->engine, &w->scope, diag));
   w->x = nabla_array_of(w->scope, &dense);
   w->y = nabla_array_of(w->scope, &dense);
-  NABLA_TRY(nabla_scope_status(w->scope, diag));
+  return nabla_scope_status(w->scope, diag);
+}
+
+static nabla_status time_debug(const nabla_engine_options *options,
+                               workbench *w, double *out, nabla_diag *diag) {
+  NABLA_TRY(nabla_engine_create_debug(options, NULL, &w->engine, diag));
+  nabla_status status = begin(w, diag);
+  if (!status) status = time_operation(w, debug, out, diag);
+  nabla_scope_end(w->scope);
+  nabla_engine_destroy(w->engine);
+  return status;
+}
+
+static nabla_status measure(workbench *w, figures *out, nabla_diag *diag) {
+  NABLA_TRY(begin(w, diag));
   NABLA_TRY(time_operation(w, plain, &out->plain, diag));
   NABLA_TRY(time_operation(w, with_attributes, &out->attribute, diag));
   NABLA_TRY(time_scalar(w, &out->scalar, diag));
@@ -268,6 +291,7 @@ static const struct {
 } rows[] = {
     {"plain_us", "record an operation without attributes",
      offsetof(figures, plain), 1},
+    {"debug_us", "the same without NDEBUG", offsetof(figures, debug), 1},
     {"attribute_us", "record an operation with attributes",
      offsetof(figures, attribute), 2},
     {"scalar_us", "a new scalar, and an operation of it",
@@ -320,7 +344,11 @@ nabla_status bench_run_arrays(const bench_settings *s, nabla_diag *diag) {
   if (!times) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory");
   w.times[0] = times;
   w.times[1] = times + ROUNDS;
-  nabla_status status = nabla_engine_create(&options, NULL, &w.engine, diag);
+  nabla_status status = time_debug(&options, &w, &f.debug, diag);
+  if (!status) {
+    w.scope = NULL;
+    status = nabla_engine_create(&options, NULL, &w.engine, diag);
+  }
   if (!status) {
     status = measure(&w, &f, diag);
     nabla_scope_end(w.scope);

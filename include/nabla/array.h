@@ -31,6 +31,7 @@
 #include "nabla/compiler.h"
 #include "nabla/environment.h"
 #include "nabla/executable.h"
+#include "nabla/here.h"
 #include "nabla/status.h"
 
 #ifdef __cplusplus
@@ -123,7 +124,8 @@ NABLA_API void nabla_scope_end(nabla_scope *scope);
 /* Returns the status of the first failure in a scope, NABLA_OK if there was
  * none or `scope` is NULL, and copies it to `diag`, which may be NULL: `what`
  * has the operation with the dtypes and shapes of its operands, `file` the
- * place of the call, as program and offset. With NABLA_OK `diag` is not
+ * place of the call: file and line in files that are compiled without NDEBUG,
+ * otherwise program and offset (nabla/here.h). With NABLA_OK `diag` is not
  * touched. */
 NABLA_API nabla_status nabla_scope_status(const nabla_scope *scope,
                                           nabla_diag *diag);
@@ -150,7 +152,9 @@ NABLA_API void nabla_scope_set_eager(nabla_scope *scope, int is_eager);
  * together with a pending array that the user holds realizes it as well. */
 NABLA_API nabla_array *nabla_retain(nabla_array *array);
 /* Takes away a reference of the user; if there is none, that of the scope. The
- * array is freed with its last reference. NULL is allowed. */
+ * array is freed with its last reference, and must not be used after that, nor
+ * after the scope's was taken away; nabla_engine_create_debug finds such uses.
+ * NULL is allowed. */
 NABLA_API void nabla_release(nabla_array *array);
 /* Makes `outer`, a scope around that of the array, hold it. Returns the array;
  * NULL if it is NULL, or `outer` is not around its scope. */
@@ -601,6 +605,10 @@ NABLA_API nabla_array *nabla_implicit_depth(nabla_array *x);
 
 #ifdef __cplusplus
 }
+#endif
+
+#ifdef NABLA_HAS_HERE
+#include "nabla/here.def"
 #endif
 
 #endif

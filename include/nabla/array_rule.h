@@ -118,4 +118,9 @@ NABLA_API void nabla_default(const nabla_array_rule_call *call,
 }
 #endif
 
+/* nabla/here.h */
+#ifdef NABLA_HAS_HERE
+#define nabla_default(...) NABLA_HERE_VOID(nabla_default(__VA_ARGS__))
+#endif
+
 #endif

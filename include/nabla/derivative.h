@@ -236,4 +236,11 @@ NABLA_API nabla_array *nabla_lora_unmerge(nabla_array *w, nabla_array *a,
 }
 #endif
 
+/* nabla/here.h */
+#ifdef NABLA_HAS_HERE
+#define nabla_lora_init(...)    NABLA_HERE_VOID(nabla_lora_init(__VA_ARGS__))
+#define nabla_lora_merge(...)   NABLA_HERE(nabla_lora_merge(__VA_ARGS__))
+#define nabla_lora_unmerge(...) NABLA_HERE(nabla_lora_unmerge(__VA_ARGS__))
+#endif
+
 #endif

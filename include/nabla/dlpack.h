@@ -111,4 +111,12 @@ nabla_dlpack_drop_version(nabla_dlpack_managed *tensor,
 }
 #endif
 
+/* nabla/here.h */
+#ifdef NABLA_HAS_HERE
+#define nabla_array_from_dlpack(...) \
+  NABLA_HERE(nabla_array_from_dlpack(__VA_ARGS__))
+#define nabla_array_to_dlpack(...) \
+  NABLA_HERE_STATUS(nabla_array_to_dlpack(__VA_ARGS__))
+#endif
+
 #endif

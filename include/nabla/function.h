@@ -228,4 +228,16 @@ NABLA_API void nabla_call(nabla_function *function, const nabla_tree *arguments,
 }
 #endif
 
+/* nabla/here.h */
+#ifdef NABLA_HAS_HERE
+#define nabla_cond(...)  NABLA_HERE_VOID(nabla_cond(__VA_ARGS__))
+#define nabla_while(...) NABLA_HERE_VOID(nabla_while(__VA_ARGS__))
+#define nabla_scan(...)  NABLA_HERE_VOID(nabla_scan(__VA_ARGS__))
+#define nabla_call(...)  NABLA_HERE_VOID(nabla_call(__VA_ARGS__))
+#define nabla_function_call(...) \
+  NABLA_HERE_STATUS(nabla_function_call(__VA_ARGS__))
+#define nabla_function_session(...) \
+  NABLA_HERE_STATUS(nabla_function_session(__VA_ARGS__))
+#endif
+
 #endif

@@ -158,4 +158,10 @@ NABLA_API void nabla_apply_all(const nabla_operation *operation,
 }
 #endif
 
+/* nabla/here.h */
+#ifdef NABLA_HAS_HERE
+#define nabla_apply(...)     NABLA_HERE(nabla_apply(__VA_ARGS__))
+#define nabla_apply_all(...) NABLA_HERE_VOID(nabla_apply_all(__VA_ARGS__))
+#endif
+
 #endif

@@ -5,6 +5,7 @@
 #include "lib/array/engine.h"
 #include "lib/array/graph.h"
 #include "lib/array/packed.h"
+#include "lib/array/watch.h"
 #include "lib/base/checked.h"
 #include "lib/base/require.h"
 
@@ -28,6 +29,7 @@ nabla_array *nabla_array_new(nabla_scope *scope) {
   nabla_array *array = memory;
   atomic_init(&array->references, 1); /* the scope's */
   array->allocator = allocator;
+  array->watch = nabla_watch_hold(nabla_engine_watch(scope->engine));
   link_array(array, scope);
   return array;
 }
@@ -107,7 +109,7 @@ static void free_all(nabla_array *dead) {
     nabla_packed_free(array);
     if (array->finish) array->finish(array->finish_self);
     nabla_free(array->allocator, array->owned, 1, array->owned_bytes);
-    nabla_free(array->allocator, array, 1, sizeof *array);
+    nabla_watch_free(array);
   }
 }
 
@@ -133,15 +135,31 @@ void nabla_array_move(nabla_array *array, nabla_scope *scope) {
   link_array(array, scope);
 }
 
+/* Whether an array may not be used; enters the failure of `function` in the
+ * innermost scope. */
+static bool refuse_released(const nabla_array *array, const char *function,
+                            const void *place) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  if (!nabla_array_is_released(array)) return false;
+  (void)!nabla_fail(&diag, NABLA_INVALID_ARGUMENT, "%s: %s", function,
+                    NABLA_USE_AFTER_RELEASE);
+  nabla_scope_fail(nabla_scope_innermost(), &diag, place);
+  return true;
+}
+
 nabla_array *nabla_retain(nabla_array *array) {
   if (!array || array == nabla_none()) return array;
+  if (refuse_released(array, "nabla_retain", __builtin_return_address(0)))
+    return NULL;
   atomic_fetch_add_explicit(&array->users, 1, memory_order_relaxed);
   nabla_array_hold(array);
   return array;
 }
 
 void nabla_release(nabla_array *array) {
-  if (!array || array == nabla_none()) return;
+  if (!array || array == nabla_none() ||
+      refuse_released(array, "nabla_release", __builtin_return_address(0)))
+    return;
   unsigned users = array->users;
   while (users &&
          !atomic_compare_exchange_weak(&array->users, &users, users - 1)) {
@@ -158,8 +176,10 @@ void nabla_release(nabla_array *array) {
 }
 
 nabla_array *nabla_keep(nabla_array *array, nabla_scope *outer) {
-  nabla_scope *inner = array ? array->scope : NULL;
-  if (!array || !outer) return NULL;
+  if (!array || !outer ||
+      refuse_released(array, "nabla_keep", __builtin_return_address(0)))
+    return NULL;
+  nabla_scope *inner = array->scope;
   const nabla_scope *around = inner;
   while (around && around != outer) around = around->parent;
   if (!around || !nabla_scope_is_open(inner) || outer->trace != inner->trace) {

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "lib/array/watch.h"
 #include "lib/base/require.h"
 #include "lib/compiler/bytecode.h"
 #include "lib/compiler/codegen.h"
@@ -39,6 +40,7 @@ struct nabla_engine {
   size_t max_programs;
   uint64_t max_bytes;
   uint32_t max_compilers;
+  nabla_watch *watch; /* or NULL */
   nabla_compiler_options compiler;
   nabla_compile_options compile;
   pthread_mutex_t lock;   /* of all below */
@@ -54,6 +56,10 @@ struct nabla_engine {
 
 const nabla_allocator *nabla_engine_allocator(const nabla_engine *engine) {
   return engine->environment.allocator;
+}
+
+nabla_watch *nabla_engine_watch(const nabla_engine *engine) {
+  return engine->watch;
 }
 
 /* ---- policies ---- */
@@ -123,6 +129,21 @@ nabla_status nabla_engine_create(const nabla_engine_options *options,
   return status;
 }
 
+nabla_status nabla_engine_create_debug(const nabla_engine_options *options,
+                                       const nabla_environment *environment,
+                                       nabla_engine **out, nabla_diag *diag) {
+  nabla_engine *engine;
+  NABLA_REQUIRE(out, diag);
+  NABLA_TRY(nabla_engine_create(options, environment, &engine, diag));
+  const nabla_status status =
+      nabla_watch_create(engine->environment.allocator, &engine->watch, diag);
+  if (status)
+    nabla_engine_destroy(engine);
+  else
+    *out = engine;
+  return status;
+}
+
 static void free_program(nabla_engine *engine, nabla_program *program) {
   const nabla_allocator *allocator = engine->environment.allocator;
   nabla_session_close(program->session);
@@ -161,6 +182,7 @@ void nabla_engine_destroy(nabla_engine *engine) {
              sizeof(nabla_compiler *));
   pthread_cond_destroy(&engine->changed);
   pthread_mutex_destroy(&engine->lock);
+  nabla_watch_close(engine->watch);
   nabla_free(allocator, engine, 1, sizeof *engine);
 }
 

@@ -40,6 +40,7 @@ struct nabla_array {
   nabla_dense dense; /* the dtype of a packed array: lib/array/packed.h */
   struct nabla_packed_value *packed; /* NULL unless it is packed */
   const nabla_allocator *allocator;
+  struct nabla_watch *watch;  /* of a debug engine (watch.h), or NULL */
   void (*finish)(void *self); /* NULL, or is called when the array is freed */
   void *finish_self;
   void *owned; /* memory of `dense.data`, or NULL */
@@ -55,6 +56,7 @@ struct nabla_scope {
   unsigned policy;           /* nabla_array_policy                  */
   nabla_array *arrays;       /* those that it holds */
   nabla_diag failure;        /* the first */
+  const void *place;         /* the return address of its call, or NULL */
 };
 
 /* Bytes of a node with its lists. */

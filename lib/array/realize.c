@@ -9,6 +9,7 @@
 #include "lib/array/packed.h"
 #include "lib/array/trace.h"
 #include "lib/array/walk.h"
+#include "lib/array/watch.h"
 #include "lib/base/require.h"
 
 /* Runs `program` with new memory for the results. */
@@ -129,6 +130,9 @@ nabla_status nabla_array_read(nabla_array *array, nabla_dense *out,
     if (nabla_scope_status(scope, diag)) return scope->failure.code;
     NABLA_REQUIRE(array, diag);
   }
+  if (nabla_array_is_released(array))
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "nabla_array_read: %s",
+                      NABLA_USE_AFTER_RELEASE);
   if (array->packed)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "nabla_array_read: the array is packed: read what "

@@ -10,6 +10,7 @@
 #include "lib/array/engine.h"
 #include "lib/array/packed.h"
 #include "lib/array/trace.h"
+#include "lib/array/watch.h"
 
 /* ---- failures ---- */
 
@@ -62,6 +63,7 @@ void nabla_call_fail(const nabla_array_call *site, nabla_scope *scope,
 
 const char *nabla_array_objection(const nabla_array *array) {
   if (nabla_is_none(array)) return "an operand is nabla_none()";
+  if (nabla_array_is_released(array)) return NABLA_USE_AFTER_RELEASE;
   if (array->is_donated) return "an array that was donated to a function";
   if (array->trace)
     return nabla_trace_is_open(array->trace)

@@ -8,6 +8,9 @@
 #include "lib/base/require.h"
 
 static _Thread_local nabla_scope *innermost;
+/* The scope of this thread whose failure was the last one, and has no file and
+ * line; or NULL. */
+static _Thread_local nabla_scope *unplaced;
 
 nabla_scope *nabla_scope_innermost(void) { return innermost; }
 
@@ -74,8 +77,9 @@ static void end_innermost(void) {
   nabla_scope *scope = innermost;
   nabla_scope *parent = scope->parent;
   while (scope->arrays) let_go(scope);
-  if (parent && scope->failure.code && !parent->failure.code)
-    parent->failure = scope->failure;
+  const bool is_given = parent && scope->failure.code && !parent->failure.code;
+  if (is_given) parent->failure = scope->failure;
+  if (unplaced == scope) unplaced = is_given ? parent : NULL;
   if (!parent) nabla_engine_give_recorder(scope->engine, scope->recorder);
   innermost = parent;
   nabla_free(nabla_engine_allocator(scope->engine), scope, 1, sizeof *scope);
@@ -100,10 +104,30 @@ static void write_place(const void *place, char *out, size_t size) {
 
 void nabla_scope_fail(nabla_scope *scope, const nabla_diag *diag,
                       const void *place) {
-  if (!scope || scope->failure.code) return;
+  if (!scope) return;
+  if (scope->failure.code) { /* of a later call: it is not that one's place */
+    if (place && place != scope->place) unplaced = NULL;
+    return;
+  }
   scope->failure = *diag;
-  if (!*scope->failure.file)
-    write_place(place, scope->failure.file, sizeof scope->failure.file);
+  scope->place = place;
+  unplaced = NULL;
+  if (*scope->failure.file) return;
+  unplaced = scope;
+  write_place(place, scope->failure.file, sizeof scope->failure.file);
+}
+
+void nabla_here(const char *file, int line) {
+  char text[sizeof innermost->failure.file];
+  nabla_scope *scope = unplaced;
+  if (!file || !scope) return;
+  unplaced = NULL;
+  /* of a long path the end */
+  const size_t length = strlen(file), room = sizeof text - 16;
+  const char *shown = length > room ? file + (length - room) : file;
+  (void)snprintf(text, sizeof text, "%s:%d", shown, line);
+  *scope->failure.file = '\0';
+  nabla_diag_set_file(&scope->failure, text);
 }
 
 nabla_status nabla_scope_status(const nabla_scope *scope, nabla_diag *diag) {
@@ -126,5 +150,7 @@ nabla_status nabla_scope_set_policy(nabla_scope *scope, const char *policy,
 }
 
 void nabla_scope_clear(nabla_scope *scope) {
-  if (scope) scope->failure = (nabla_diag)NABLA_DIAG_INIT;
+  if (!scope) return;
+  if (unplaced == scope) unplaced = NULL;
+  scope->failure = (nabla_diag)NABLA_DIAG_INIT;
 }

@@ -1,7 +1,8 @@
 """lib/array/operations.def, include/nabla/array.h and dialect/ops.def agree: each
 row has a declaration with its parameters, in order; each function that is declared
 below "operations" has a row; each operation of the dialect is recorded by a
-row, or one says why not.
+row, or one says why not. And the functions of headers that record, or take arrays,
+are macros in debug builds (nabla/here.h).
 
 usage: array_table.py SOURCE_FOLDER
 """
@@ -53,6 +54,24 @@ def declarations(folder):
             for result, name, parameters in found]
 
 
+def without_macro(folder):
+    """Functions that fail in a scope, and have no macro that enters the place."""
+    names = set()
+    for header in ("array", "function", "operation", "dlpack", "derivative",
+                   "array_rule"):
+        text = read(folder, "include/nabla/%s.h" % header)
+        if header == "array":
+            text += read(folder, "include/nabla/here.def")
+        declared = re.findall(r"NABLA_API\s+(?:nabla_array \*|void )(nabla_\w+)\(",
+                              text)
+        names |= set(declared) - set(re.findall(
+            r"^ *# *define (nabla_\w+)\(\.\.\.\)\s*\\?\s*NABLA_HERE\w*\(\1\(", text,
+            re.M))
+    return names - {"nabla_none", "nabla_operations", "nabla_engine_destroy",
+                    "nabla_function_destroy", "nabla_scope_end",
+                    "nabla_scope_clear", "nabla_scope_set_eager"}
+
+
 def types(parameters):
     return [re.sub(r"\w+$", "", " ".join(p.split())).strip()
             for p in parameters.split(",")]
@@ -101,6 +120,8 @@ def main():
                          "not" % op)
     for op in set(recorded) - set(ops) - {"parts"} | set(without) - set(ops):
         wrong.append("there is no operation nabla.%s" % op)
+    for name in without_macro(folder):
+        wrong.append("%s has no macro with NABLA_HERE" % name)
     for text in wrong:
         print(text)
     return 1 if wrong else 0

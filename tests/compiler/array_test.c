@@ -324,7 +324,7 @@ Test(array, the_first_failure_names_operation_shapes_and_place) {
   cr_expect_eq(nabla_scope_status(scope, &diag), NABLA_INVALID_ARGUMENT);
   cr_expect_eq(strncmp(diag.what, "nabla_add(F32[3], F32[2]): ", 27), 0, "%s",
                diag.what);
-  cr_expect(strstr(diag.file, "+0x"), "%s", diag.file);
+  cr_expect(strstr(diag.file, "array_test.c:"), "%s", diag.file);
   expect(nabla_add(x, x), 2, 4, 6); /* the scope stays usable */
   nabla_scope_clear(scope);
   cr_expect_eq(nabla_scope_status(scope, &diag), NABLA_OK);

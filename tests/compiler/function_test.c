@@ -300,7 +300,7 @@ Test(function, reading_within_a_trace_names_the_place) {
     create_with(reads, (nabla_function_options){.self = i ? &i : NULL});
     cr_expect_eq(call(1, &x, &out), NABLA_INVALID_ARGUMENT);
     cr_expect(strstr(diag.what, "f is being traced"), "%s", diag.what);
-    cr_expect(strstr(diag.file, "+0x"), "%s", diag.file);
+    cr_expect(strstr(diag.file, "function_test.c:"), "%s", diag.file);
     nabla_function_destroy(function);
   }
   create(square); /* the scope stays usable */

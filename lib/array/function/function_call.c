@@ -5,6 +5,7 @@
 #include "lib/array/dtypes.h"
 #include "lib/array/function/function.h"
 #include "lib/array/packed.h"
+#include "lib/array/watch.h"
 #include "lib/base/require.h"
 
 #define STACK_ARRAYS ((size_t)16)
@@ -50,6 +51,10 @@ static nabla_status add_leaf(void *self, const char *name, nabla_array **place,
                       "the function %s: argument %zu is NULL",
                       call->function->options.name, call->count);
   }
+  if (nabla_array_is_released(array))
+    return nabla_fail(
+        diag, NABLA_INVALID_ARGUMENT, "the function %s: argument %zu: %s",
+        call->function->options.name, call->count, NABLA_USE_AFTER_RELEASE);
   const uint32_t head[3] = {(uint32_t)array->dense.dtype, array->dense.rank,
                             array->is_weak};
   call->count++;
