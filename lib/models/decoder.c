@@ -133,7 +133,8 @@ static unsigned tokens(writer *w, unsigned x) {
   return v;
 }
 
-/* Puts rows into a cache at %at; it is called %k3 or %v3, and %k3n then. */
+/* Puts rows into a cache at %position; it is called %k3 or %v3, and %k3n then.
+ */
 static void put(writer *w, char which, uint64_t layer, unsigned rows) {
   const uint64_t count = w->c.num_key_value_heads, d = w->c.head_dim;
   const char *element = w->cache + strlen(w->cache) - 1; /* '>' */
@@ -146,8 +147,8 @@ static void put(writer *w, char which, uint64_t layer, unsigned rows) {
     rows = narrow;
   }
   ADD("  %%%c%" PRIu64 "n = nabla.dynamic_update_slice %%%c%" PRIu64
-      ", %%t%u at(%%c0, %%at, %%c0 : index, index, index) : %s, tensor<%" PRIu64
-      "x%sx%" PRIu64 "x%s\n",
+      ", %%t%u at(%%zero, %%position, %%zero : tensor<i64>, tensor<i64>, "
+      "tensor<i64>) : %s, tensor<%" PRIu64 "x%sx%" PRIu64 "x%s\n",
       which, layer, which, layer, rows, w->cache, count, w->t, d, element);
 }
 
@@ -202,12 +203,11 @@ static unsigned embed(writer *w) {
   return v;
 }
 
-/* Positions, the number of keys, and where rows of the caches begin. */
+/* Positions, and the number of keys. */
 static void begin_body(writer *w) {
-  ADD("  %%c0 = arith.constant 0 : index\n");
-  ADD("  %%from = tensor.extract %%position[] : tensor<i64>\n");
-  ADD("  %%at = arith.index_cast %%from : i64 to index\n");
+  ADD("  %%zero = nabla.constant dense<0> : tensor<i64>\n");
   if (w->is_open) {
+    ADD("  %%c0 = arith.constant 0 : index\n");
     ADD("  %%n = tensor.dim %%tokens, %%c0 : tensor<?xi64>\n");
     ADD("  %%count = arith.index_cast %%n : index to i64\n");
     ADD("  %%step = tensor.from_elements %%count : tensor<i64>\n");
