@@ -35,8 +35,7 @@ static bool can_view(nabla_template *t, const nabla_ssa_tensor *shape,
                      const int64_t *step) {
   for (intptr_t i = 0; i < shape->rank; i++)
     if (step[i] != 1 || shape->dims[i] == 0) return false;
-  return nabla_view_is_of_state(t->op) ||
-         nabla_view_is_taken(mlirOperationGetResult(t->op, 0));
+  return nabla_view_is_of_state(t->op) || nabla_view_is_taken(t->op);
 }
 
 /* Whether all that uses `value` copies it to a part of another array, so that

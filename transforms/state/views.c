@@ -3,7 +3,9 @@
 #include "transforms/state/views.h"
 
 #include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
 
+#include "dialect/verify/checks.h"
 #include "transforms/state/state.h"
 
 #define DEPTH_MAX 16 /* of loops and calls */
@@ -141,18 +143,55 @@ static bool is_used_behind(MlirOperation slice, MlirValue array) {
   return false;
 }
 
-bool nabla_view_is_of_state(MlirOperation slice) {
-  MlirValue array = mlirOperationGetOperand(slice, 0);
-  bool is_inner = false;
-  if (!find_state(array, 0, &is_inner)) return false;
-  return !is_inner || (!leaves(mlirOperationGetResult(slice, 0), 0) &&
-                       !is_used_behind(slice, array));
-}
-
 /* ---- calls ---- */
 
-/* Whether the callee takes operand `index` by strides. */
-static bool takes_strides(MlirOperation call, intptr_t index) {
+/* How the elements of a slice lie in the buffer of its array: by the strides of
+ * the array; one after the other; and so that the type of the buffer says it.
+ */
+typedef enum lie { STRIDED, CONTIGUOUS, IN_ORDER } lie;
+
+/* Whether an array may be a view of a part of another one. */
+static bool is_part(MlirValue array) {
+  static const char *const shapes[] = {
+      "tensor.collapse_shape", "tensor.expand_shape", "tensor.reshape",
+      "tensor.cast",           "nabla.reshape",       "nabla.squeeze"};
+  const size_t count = sizeof shapes / sizeof *shapes;
+  for (int depth = 0; depth < DEPTH_MAX; depth++) {
+    const MlirOperation made = nabla_defining_op(array);
+    if (mlirOperationIsNull(made) || !gives_view(made)) return false;
+    size_t i = 0;
+    while (i < count && !nabla_is(made, shapes[i])) i++;
+    if (i == count) return true;
+    array = mlirOperationGetOperand(made, 0);
+  }
+  return true;
+}
+
+/* How those of a slice lie whose steps are 1. */
+static lie lie_of(MlirOperation slice) {
+  const MlirValue array = mlirOperationGetOperand(slice, 0);
+  const MlirType from = mlirValueGetType(array);
+  const MlirType to = nabla_result_type(slice, 0);
+  int64_t from_stride = 1, to_stride = 1; /* 0: not known, or too large */
+  lie out = IN_ORDER;
+  if (is_part(array)) return STRIDED;
+  for (intptr_t d = nabla_array_rank(to); d-- > 0;) {
+    const int64_t a = nabla_array_dim(from, d), b = nabla_array_dim(to, d);
+    if (from_stride != to_stride || !from_stride) {
+      if (b != 1) return STRIDED;
+      out = CONTIGUOUS;
+    }
+    if (nabla_is_dynamic(a) ||
+        __builtin_mul_overflow(from_stride, a, &from_stride))
+      from_stride = 0;
+    if (nabla_is_dynamic(b) || __builtin_mul_overflow(to_stride, b, &to_stride))
+      to_stride = 0;
+  }
+  return out;
+}
+
+/* The layout that the callee asks for operand `index`, or null. */
+static MlirAttribute layout_taken(MlirOperation call, intptr_t index) {
   MlirOperation module = call;
   while (!nabla_is(module, "builtin.module"))
     module = mlirOperationGetParentOperation(module);
@@ -160,23 +199,72 @@ static bool takes_strides(MlirOperation call, intptr_t index) {
   MlirOperation callee = mlirSymbolTableLookup(
       symbols, mlirFlatSymbolRefAttrGetValue(attribute(call, "callee")));
   mlirSymbolTableDestroy(symbols);
-  return !mlirOperationIsNull(callee) &&
-         !mlirAttributeIsNull(nabla_state_attribute(
-             callee, NABLA_ARGUMENTS, index, "bufferization.buffer_layout"));
+  if (mlirOperationIsNull(callee)) return (MlirAttribute){NULL};
+  return nabla_state_attribute(callee, NABLA_ARGUMENTS, index,
+                               "bufferization.buffer_layout");
 }
 
-bool nabla_view_is_taken(MlirValue value) {
+/* Whether a layout leaves all strides open but that of the last dimension. */
+static bool is_open(MlirAttribute layout) {
+  if (!mlirAttributeIsAStridedLayout(layout)) return false;
+  const intptr_t rank = mlirStridedLayoutAttrGetNumStrides(layout);
+  for (intptr_t i = 0; i + 1 < rank; i++)
+    if (mlirStridedLayoutAttrGetStride(layout, i) !=
+        mlirShapedTypeGetDynamicStrideOrOffset())
+      return false;
+  return true;
+}
+
+/* Whether a call reads operand `index` where it lies; `without`: without a
+ * layout, which bufferization makes a copy for. */
+static bool reads(MlirOperation call, intptr_t index, lie lies, lie least,
+                  bool without) {
+  const MlirAttribute layout = layout_taken(call, index);
+  if (mlirAttributeIsNull(layout)) return without;
+  return lies >= least || is_open(layout);
+}
+
+static bool is_taken(MlirValue value, lie lies, lie least) {
   MlirOpOperand use = mlirValueGetFirstUse(value);
   if (mlirOpOperandIsNull(use)) return false;
   for (; !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
     MlirOperation user = mlirOpOperandGetOwner(use);
+    const intptr_t index = mlirOpOperandGetOperandNumber(use);
     const bool good =
         is_call(user)
-            ? takes_strides(user, mlirOpOperandGetOperandNumber(use))
-            : nabla_is(user, "nabla.reshape") &&
-                  mlirOpOperandGetOperandNumber(use) == 0 &&
-                  nabla_view_is_taken(mlirOperationGetResult(user, 0));
+            ? reads(user, index, lies, least, false)
+            : nabla_is(user, "nabla.reshape") && index == 0 &&
+                  is_taken(mlirOperationGetResult(user, 0), lies, CONTIGUOUS);
     if (!good) return false;
   }
   return true;
+}
+
+bool nabla_view_is_taken(MlirOperation slice) {
+  return is_taken(mlirOperationGetResult(slice, 0), lie_of(slice), IN_ORDER);
+}
+
+/* Whether a call reads `value`, also behind a reshape, in another order. */
+static bool is_refused(MlirValue value, lie lies, lie least) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(value);
+       !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    const intptr_t index = mlirOpOperandGetOperandNumber(use);
+    if (is_call(user)
+            ? !reads(user, index, lies, least, true)
+            : nabla_is(user, "nabla.reshape") && index == 0 &&
+                  is_refused(mlirOperationGetResult(user, 0), lies, CONTIGUOUS))
+      return true;
+  }
+  return false;
+}
+
+bool nabla_view_is_of_state(MlirOperation slice) {
+  MlirValue array = mlirOperationGetOperand(slice, 0);
+  MlirValue value = mlirOperationGetResult(slice, 0);
+  bool is_inner = false;
+  if (!find_state(array, 0, &is_inner) ||
+      is_refused(value, lie_of(slice), IN_ORDER))
+    return false;
+  return !is_inner || (!leaves(value, 0) && !is_used_behind(slice, array));
 }
