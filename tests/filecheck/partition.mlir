@@ -127,3 +127,38 @@ func.func private @called(%x: tensor<8xf32>) -> tensor<8xf32> {
   %y = nabla.exp %x : tensor<8xf32>
   return %y : tensor<8xf32>
 }
+
+// -----
+// A carry that takes the value of another one is brought to its own pieces.
+// CHECK-LABEL: @swap
+nabla.mesh @m <["a"=2, "b"=4]>
+func.func @swap(%x: tensor<16xf32>, %y: tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
+  // CHECK: nabla.scan init(%arg0, %arg1 : tensor<2xf32>, tensor<8xf32>)
+  // CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<2xf32>, %[[B:.*]]: tensor<8xf32>):
+  // CHECK-NEXT: %[[W:.*]] = nabla.all_gather %[[B]] dim = 0 axes = ["b:(2)2"]
+  // CHECK-NEXT: %[[C:.*]] = nabla.all_slice %[[W]] dim = 0 axes = ["a", "b"]
+  // CHECK-NEXT: %[[V:.*]] = nabla.all_gather %[[A]] dim = 0 axes = ["a", "b"]
+  // CHECK-NEXT: %[[D:.*]] = nabla.all_slice %[[V]] dim = 0 axes = ["b:(2)2"]
+  // CHECK-NEXT: nabla.yield %[[C]], %[[D]] : tensor<2xf32>, tensor<8xf32>
+  %n = arith.constant 3 : index
+  %r:2 = nabla.scan init(%x, %y : tensor<16xf32>, tensor<16xf32>) length(%n) -> tensor<16xf32>, tensor<16xf32> {
+  ^bb0(%c: tensor<16xf32>, %d: tensor<16xf32>):
+    nabla.yield %d, %c : tensor<16xf32>, tensor<16xf32>
+  }
+  %o = nabla.sharding_constraint %r#0 : tensor<16xf32> sharding = #nabla.sharding<@m, [{"a", "b"}]>
+  %p = nabla.sharding_constraint %r#1 : tensor<16xf32> sharding = #nabla.sharding<@m, [{"b":(2)2}]>
+  return %o, %p : tensor<16xf32>, tensor<16xf32>
+}
+
+// -----
+// Row 0 is updated, which index_map does not name: rows are not divided.
+// CHECK-LABEL: @first_row
+nabla.mesh @m <["a"=2]>
+func.func @first_row(%x: tensor<4x6xf32>, %i: tensor<1xi64>, %u: tensor<5xf32>) -> tensor<4x6xf32> {
+  // CHECK: nabla.scatter add %{{.*}} : tensor<4x6xf32>, tensor<1xi64>, tensor<5xf32>
+  // CHECK-NEXT: %[[S:.*]] = nabla.all_slice
+  // CHECK-NEXT: nabla.all_gather %[[S]]
+  %y = nabla.scatter add %x, %i, %u offset_dims = [0] collapsed_dims = [0] index_map = [1] vector_dim = 0 : tensor<4x6xf32>, tensor<1xi64>, tensor<5xf32>
+  %o = nabla.sharding_constraint %y : tensor<4x6xf32> sharding = #nabla.sharding<@m, [{"a"}, {}]>
+  return %o : tensor<4x6xf32>
+}

@@ -265,7 +265,8 @@ bool nabla_factors_gather(MlirOperation op, nabla_factors *f) {
 }
 
 /* Updates of rows that another device has lie outside of its piece, and are
- * ignored. Each device applies all updates, in their order. */
+ * ignored. Each device applies all updates, in their order. Where index_map has
+ * no dimension, its row is 0 whatever the piece: it is not divided. */
 bool nabla_factors_scatter(MlirOperation op, nabla_factors *f) {
   nabla_gather_numbers n;
   nabla_factor_array *x = &f->arrays[0], *at = &f->arrays[1];
@@ -276,9 +277,9 @@ bool nabla_factors_scatter(MlirOperation op, nabla_factors *f) {
     const int64_t size = nabla_factor_size_of(x, d);
     if (n.batch_of[d] >= 0) continue;
     if (n.offset_of[d] < 0) {
-      nabla_factor_share(
-          f, nabla_is_dynamic(size) ? NABLA_FACTOR_WHOLE : NABLA_FACTOR_PASS, x,
-          d, y, d);
+      const bool is_whole = nabla_is_dynamic(size) || n.start_of[d] < 0;
+      nabla_factor_share(f, is_whole ? NABLA_FACTOR_WHOLE : NABLA_FACTOR_PASS,
+                         x, d, y, d);
       continue;
     }
     const bool all = size == nabla_factor_size_of(u, n.offset_of[d]) &&

@@ -86,11 +86,7 @@ static bool read_arguments(partition *p) {
 static void read_tie(void *self, nabla_tie tie) {
   partition *p = self;
   const nabla_division leader = layout_of(p, tie.leader);
-  if (!mlirValueIsABlockArgument(tie.other) ||
-      !mlirOperationEqual(
-          mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(tie.other)),
-          nabla_defining_op(tie.leader)))
-    return; /* an operand */
+  if (!tie.is_argument) return;
   nabla_division *other = nabla_layout_at(&p->map, tie.other);
   if (!other) return;
   const nabla_division follows = nabla_tie_follow(tie, &leader);
@@ -382,7 +378,7 @@ static nabla_division ended_layout(partition *p, MlirOperation end,
     return layout;
   }
   const nabla_tie tie = {mlirOperationGetResult(op, at),
-                         mlirOperationGetOperand(end, index), -1};
+                         mlirOperationGetOperand(end, index), -1, false};
   const nabla_division follows = nabla_tie_follow(tie, &leader);
   memcpy(layout.dims, follows.dims, sizeof layout.dims);
   return layout;
@@ -421,7 +417,7 @@ static nabla_division operand_layout(partition *p, MlirOperation op,
   } else if (index < scan.carries + scan.inputs) {
     MlirValue slice = mlirBlockGetArgument(nabla_region_block(op, 0), index);
     const nabla_division leader = layout_of(p, slice);
-    const nabla_tie tie = {slice, mlirOperationGetOperand(op, index), 1};
+    const nabla_tie tie = {slice, mlirOperationGetOperand(op, index), 1, false};
     const nabla_division follows = nabla_tie_follow(tie, &leader);
     memcpy(layout.dims, follows.dims, sizeof layout.dims);
   }

@@ -336,7 +336,7 @@ static bool tie_states(propagation *p, MlirOperation function,
     if (i >= 0)
       tie_values(&t, (nabla_tie){
                          mlirBlockGetArgument(nabla_function_body(function), i),
-                         mlirOperationGetOperand(end, r), 0});
+                         mlirOperationGetOperand(end, r), 0, false});
   }
   return t.changed;
 }
@@ -353,13 +353,13 @@ static bool tie_call(propagation *p, MlirOperation call) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(call); i++)
     if (nabla_layout_takes(nabla_operand_type(call, i)))
       tie_values(&t, (nabla_tie){mlirBlockGetArgument(body, i),
-                                 mlirOperationGetOperand(call, i), 0});
+                                 mlirOperationGetOperand(call, i), 0, false});
   MlirOperation end = mlirBlockGetTerminator(body);
   for (intptr_t i = 0;
        nabla_is_private(function) && i < mlirOperationGetNumResults(call); i++)
     if (nabla_layout_takes(nabla_result_type(call, i)))
       tie_values(&t, (nabla_tie){mlirOperationGetOperand(end, i),
-                                 mlirOperationGetResult(call, i), 0});
+                                 mlirOperationGetResult(call, i), 0, false});
   return t.changed;
 }
 

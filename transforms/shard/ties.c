@@ -26,12 +26,22 @@ typedef struct visiting {
   void *self;
 } visiting;
 
+static void visit_tie(const visiting *v, nabla_tie tie) {
+  if (nabla_layout_takes(mlirValueGetType(tie.leader)) &&
+      nabla_layout_takes(mlirValueGetType(tie.other)))
+    v->visit(v->self, tie);
+}
+
 static void tie(const visiting *v, MlirValue leader, MlirValue other,
                 int slices) {
-  if (!nabla_layout_takes(mlirValueGetType(leader)) ||
-      !nabla_layout_takes(mlirValueGetType(other)))
-    return;
-  v->visit(v->self, (nabla_tie){leader, other, slices});
+  visit_tie(v, (nabla_tie){leader, other, slices, false});
+}
+
+static void tie_argument(const visiting *v, MlirOperation op, intptr_t region,
+                         intptr_t index) {
+  visit_tie(v, (nabla_tie){mlirOperationGetResult(op, index),
+                           mlirBlockGetArgument(block_of(op, region), index), 0,
+                           true});
 }
 
 static MlirValue ended(MlirOperation op, intptr_t region, intptr_t index) {
@@ -43,8 +53,8 @@ static void ties_of_while(const visiting *v, MlirOperation op) {
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
     MlirValue result = mlirOperationGetResult(op, i);
     tie(v, result, mlirOperationGetOperand(op, i), 0);
-    tie(v, result, mlirBlockGetArgument(block_of(op, 0), i), 0);
-    tie(v, result, mlirBlockGetArgument(block_of(op, 1), i), 0);
+    tie_argument(v, op, 0, i);
+    tie_argument(v, op, 1, i);
     tie(v, result, ended(op, 0, i + 1), 0);
     tie(v, result, ended(op, 1, i), 0);
   }
@@ -64,7 +74,7 @@ static void ties_of_scan(const visiting *v, MlirOperation op) {
   for (intptr_t i = 0; i < scan.carries; i++) {
     MlirValue result = mlirOperationGetResult(op, i);
     tie(v, result, mlirOperationGetOperand(op, i), 0);
-    tie(v, result, mlirBlockGetArgument(body, i), 0);
+    tie_argument(v, op, 0, i);
     tie(v, result, ended(op, 0, i), 0);
   }
   for (intptr_t i = scan.carries; i < scan.carries + scan.inputs; i++)

@@ -8,10 +8,13 @@
 
 /* `leader` decides. `slices`: its first dimension, which is not divided, is
  * that of the slices of nabla.scan, and `other` a slice, -1; or the other way
- * round, 1. */
+ * round, 1. `is_argument`: `other` is the argument of a region that begins as
+ * the operand of the same number; what a region yields may be an argument too,
+ * of another number. */
 typedef struct nabla_tie {
   MlirValue leader, other;
   int slices;
+  bool is_argument;
 } nabla_tie;
 
 /* Calls `visit` for each tie of an operation with regions, or of a barrier:
