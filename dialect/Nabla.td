@@ -683,7 +683,8 @@ def Nabla_GatherOp : Nabla_GatherBase<"gather", Nabla_Array> {
     a box that would extend beyond the array is moved inside. The dimensions of
     the box become the offset_dims of the result, except those in collapsed_dims
     and in `batching`, which have size 1. The other dimensions of the result are
-    those of the indices. `batching` pairs dimensions of array and indices.
+    those of the indices. `batching` pairs dimensions of array and indices, which
+    may be of size 0: the result is empty then.
     Rows of a table: `offset_dims = [1] collapsed_dims = [0] index_map = [0]
     vector_dim = 1 sizes = [1, 64]`. Of a packed operand only the boxes are
     decoded (`fused_gather`).

@@ -65,7 +65,10 @@ MlirLogicalResult infer_gather(const nablaInference *in, MlirType types[],
       return ERROR(in,
                    "sizes of collapsed and batching dimensions are 1, not %lld",
                    (long long)sizes[d]);
-    if (sizes[d] < -1 || (!nabla_is_dynamic(whole) && sizes[d] > whole))
+    /* without batches there is no box: none is taken of a dimension of 0 */
+    bool is_batch = g.batch_of[d] >= 0;
+    if (sizes[d] < -1 ||
+        (!is_batch && !nabla_is_dynamic(whole) && sizes[d] > whole))
       return ERROR(in, "takes %lld of dimension %d, which has %s",
                    (long long)sizes[d], (int)d,
                    nabla_shape_format(1, &whole).data);

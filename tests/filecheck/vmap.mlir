@@ -5,6 +5,8 @@
 // RUN: nabla-opt "%t/packed.mlir" --pass-pipeline='builtin.module(nabla-vmap{axis-size=3})' | FileCheck "%t/packed.mlir"
 // RUN: nabla-opt "%t/encode.mlir" --pass-pipeline='builtin.module(nabla-vmap{axis-size=3})' 2>/dev/null | FileCheck "%t/encode.mlir"
 // RUN: nabla-opt "%t/control.mlir" --pass-pipeline='builtin.module(nabla-vmap{in-axes=0,none axis-size=4})' | FileCheck "%t/control.mlir"
+// RUN: nabla-opt "%t/arith.mlir" --pass-pipeline='builtin.module(nabla-vmap{in-axes=0,0,none,none axis-size=4})' | FileCheck "%t/arith.mlir"
+// RUN: nabla-opt "%t/gather.mlir" --pass-pipeline='builtin.module(nabla-vmap{axis-size=0})' | FileCheck "%t/gather.mlir"
 // RUN: nabla-opt "%t/calls.mlir" --pass-pipeline='builtin.module(nabla-vmap{in-axes=0,none axis-size=4})' | FileCheck "%t/calls.mlir"
 // RUN: nabla-opt "%t/plain.mlir" --pass-pipeline='builtin.module(nabla-vmap{axis-size=2},nabla-vmap{function=main.vmap axis-size=3})' | FileCheck "%t/plain.mlir" --check-prefix=TWICE
 
@@ -114,6 +116,47 @@ func.func @main(%x: tensor<i64>, %y: tensor<i64>) -> (tensor<i64>, tensor<i64>, 
     nabla.yield %b : tensor<i64>
   }
   return %c, %w, %v : tensor<i64>, tensor<i64>, tensor<i64>
+}
+
+//--- arith.mlir
+// Operations of arith and math work on all examples at once; a condition that is
+// no tensor stays as it is. A loop that may divide by 0: each example is alone.
+// CHECK-LABEL: func.func @main.vmap
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x3xi32>
+// CHECK: %[[R:.*]] = nabla.broadcast_in_dim %{{.*}} dims = [1] : tensor<3xi32> -> tensor<4x3xi32>
+// CHECK: %[[L:.*]] = arith.cmpi slt, %[[X]], %[[R]] : tensor<4x3xi32>
+// CHECK: %[[W:.*]] = arith.extui %[[L]] : tensor<4x3xi1> to tensor<4x3xi32>
+// CHECK: %[[P:.*]] = math.ctpop %[[W]] : tensor<4x3xi32>
+// CHECK: arith.select %{{[a-z0-9]+}}, %[[P]], %[[X]] : tensor<4x3xi32>
+// CHECK: nabla.scan
+// CHECK: nabla.while
+// CHECK: arith.remsi %{{.*}} : tensor<i64>
+func.func @main(%x: tensor<3xi32>, %n: tensor<i64>, %y: tensor<3xi32>, %p: i1) -> (tensor<3xi32>, tensor<i64>) {
+  %l = arith.cmpi slt, %x, %y : tensor<3xi32>
+  %w = arith.extui %l : tensor<3xi1> to tensor<3xi32>
+  %c = math.ctpop %w : tensor<3xi32>
+  %s = arith.select %p, %c, %x : tensor<3xi32>
+  %v = nabla.while(%n) : tensor<i64> cond {
+  ^bb0(%a: tensor<i64>):
+    %zero = arith.constant dense<0> : tensor<i64>
+    %more = arith.cmpi sgt, %a, %zero : tensor<i64>
+    nabla.condition %more, %a : tensor<i1>, tensor<i64>
+  } do {
+  ^bb0(%a: tensor<i64>):
+    %b = arith.remsi %n, %a : tensor<i64>
+    nabla.yield %b : tensor<i64>
+  }
+  return %s, %v : tensor<3xi32>, tensor<i64>
+}
+
+//--- gather.mlir
+// A batch of no examples takes no box.
+// CHECK-LABEL: func.func @main.vmap
+// CHECK: nabla.gather %{{.*}} batching = [0] x [0] {{.*}} : tensor<0x4xf32>, tensor<0x1xi64>
+// CHECK-NEXT: return %{{.*}} : tensor<0x2xf32>
+func.func @main(%x: tensor<4xf32>, %at: tensor<i64>) -> tensor<2xf32> {
+  %y = nabla.dynamic_slice %x at(%at : tensor<i64>) : tensor<4xf32> -> tensor<2xf32>
+  return %y : tensor<2xf32>
 }
 
 //--- calls.mlir

@@ -131,6 +131,9 @@ bool nabla_batch_each(nabla_batching *s, MlirOperation op);
 bool nabla_batch_each_behind(nabla_batching *s, MlirOperation before,
                              MlirOperation op);
 bool nabla_batch_elementwise(nabla_batching *s, MlirOperation op);
+/* The same of arith and math: numbers that are no tensors, such as the
+ * condition of a select, are the same for all examples. */
+bool nabla_batch_arithmetic(nabla_batching *s, MlirOperation op);
 /* The op itself, with attributes changed as `keys` says (ops.def). */
 bool nabla_batch_dims(nabla_batching *s, MlirOperation op, const char *keys);
 /* Asks for the op's decomposition. */

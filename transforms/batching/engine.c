@@ -1,4 +1,6 @@
 /* Makes the operations of a batch from those of a function; see batching.h. */
+#include <string.h>
+
 #include "dialect/control.h"
 #include "dialect/ops.h"
 #include "transforms/batching/batching.h"
@@ -128,15 +130,23 @@ static bool batch_cast(nabla_batching *s, MlirOperation op) {
   return nabla_batch_give(s, op, 0, nabla_batch_cast(s, x, type));
 }
 
+/* An operation of arith or math works element by element on tensors. */
+static bool is_arithmetic(MlirOperation op) {
+  const MlirStringRef name = nabla_name(op);
+  return (name.length > 6 && !memcmp(name.data, "arith.", 6)) ||
+         (name.length > 5 && !memcmp(name.data, "math.", 5));
+}
+
 static bool batch_other(nabla_batching *s, MlirOperation op) {
   if (nabla_is(op, "tensor.dim")) return batch_dim(s, op);
   if (nabla_is(op, "tensor.cast")) return batch_cast(s, op);
   if (nabla_is(op, "func.call")) return nabla_batch_call(s, op);
+  if (is_arithmetic(op)) return nabla_batch_arithmetic(s, op);
   nabla_error_at(
       op,
       "has no rule for batches: nabla-vmap knows operations of the "
-      "nabla dialect, tensor.dim, tensor.cast and func.call; numbers "
-      "of examples are tensors of rank 0");
+      "nabla dialect, arith, math, tensor.dim, tensor.cast and func.call; "
+      "numbers of examples are tensors of rank 0");
   return false;
 }
 

@@ -88,7 +88,14 @@ static MlirOperation callee_of(const nabla_batching *s, MlirOperation call) {
   return callee;
 }
 
+/* Those of arith are undefined where they divide by 0. */
 static bool is_integer_division(MlirOperation op) {
+  static const char *const names[] = {
+      "arith.divsi",     "arith.divui",     "arith.remsi",     "arith.remui",
+      "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (nabla_is(op, names[i]))
+      return mlirTypeIsATensor(nabla_operand_type(op, 0));
   return (nabla_is(op, "nabla.div") || nabla_is(op, "nabla.mod")) &&
          mlirTypeIsAInteger(nabla_array_element(nabla_operand_type(op, 0)));
 }

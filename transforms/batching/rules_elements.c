@@ -19,6 +19,36 @@ bool nabla_batch_elementwise(nabla_batching *s, MlirOperation op) {
   return nabla_batch_infer(s, &copy);
 }
 
+bool nabla_batch_arithmetic(nabla_batching *s, MlirOperation op) {
+  MlirValue operands[NABLA_MAX_OPERANDS];
+  MlirType results[NABLA_MAX_RESULTS];
+  const intptr_t count = mlirOperationGetNumOperands(op);
+  const intptr_t result_count = mlirOperationGetNumResults(op);
+  if (count > NABLA_MAX_OPERANDS || result_count > NABLA_MAX_RESULTS)
+    return false;
+  for (intptr_t i = 0; i < count; i++) {
+    const MlirValue operand = mlirOperationGetOperand(op, i);
+    operands[i] = mlirTypeIsARankedTensor(mlirValueGetType(operand))
+                      ? nabla_batch_full(s, operand)
+                      : nabla_batch_operand(s, op, i);
+  }
+  for (intptr_t i = 0; i < result_count; i++) {
+    results[i] = nabla_batch_type(s, nabla_result_type(op, i));
+    if (mlirTypeIsNull(results[i])) return false;
+  }
+  const nabla_batch_copy copy = {.op = op,
+                                 .operand_count = count,
+                                 .operands = operands,
+                                 .result_count = result_count,
+                                 .results = results};
+  const MlirOperation made = nabla_batch_copied(s, &copy);
+  if (mlirOperationIsNull(made)) return false;
+  bool good = true;
+  for (intptr_t i = 0; good && i < result_count; i++)
+    good = nabla_batch_give(s, op, i, mlirOperationGetResult(made, i));
+  return good;
+}
+
 /* The element type of the result is written. */
 bool nabla_batch_convert(nabla_batching *s, MlirOperation op) {
   MlirValue x = nabla_batch_dense(s, mlirOperationGetOperand(op, 0));

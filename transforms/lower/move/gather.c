@@ -28,7 +28,7 @@ static void check_sizes(nabla_template *t, gather *g) {
   for (intptr_t d = 0; d < dims->rank; d++) {
     if (dims->batch_of[d] >= 0)
       nabla_tensors_agree(t, &g->array, d, &g->indices, dims->batch_of[d]);
-    if (nabla_is_dynamic(g->array.dims[d]) && g->sizes[d] >= 0)
+    else if (nabla_is_dynamic(g->array.dims[d]) && g->sizes[d] >= 0)
       nabla_template_require_at_most(t, nabla_emit_index(t, g->sizes[d]),
                                      nabla_ssa_tensor_size(t, &g->array, d));
   }
