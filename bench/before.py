@@ -28,6 +28,27 @@ def matrix(n):
     return max(n // columns, 1), columns
 
 
+def of_types(a, b):
+    """The rows of f64 and of integers."""
+    out = {}
+    for kind in ("f64", "i64", "i32", "i8"):
+        x = "tensor<%dx%dx%s>" % (a, b, kind)
+        out["add_" + kind] = ([x, x], x, "nabla.add %%0, %%1 : %s, %s" % (x, x))
+        out["compare_" + kind] = ([x, x], "tensor<%dx%dxi1>" % (a, b),
+                                  "nabla.compare lt %%0, %%1 : %s, %s" % (x, x))
+        out["sum1_" + kind] = ([x], "tensor<%dx%s>" % (a, kind),
+                               "nabla.reduce sum %%0 dims = [1] : %s" % x)
+        out["cumsum_" + kind] = ([x], x, "nabla.cumsum %%0 dim = 1 : %s" % x)
+    for name in ("softmax %0 dim = 1", "exp %0"):
+        x = "tensor<%dx%dxf64>" % (a, b)
+        out[name.split()[0] + "_f64"] = ([x], x, "nabla.%s : %s" % (name, x))
+    for kind, to in (("i8", "f32"), ("f32", "i8"), ("f64", "f32")):
+        x, y = ("tensor<%dx%dx%s>" % (a, b, k) for k in (kind, to))
+        out["%s_to_%s" % (kind, to)] = (
+            [x], y, "nabla.convert %%0 : %s -> %s" % (x, y))
+    return out
+
+
 def programs(n):
     """Name: the types of the arguments, of the result, and the operation."""
     a, b = matrix(n)
@@ -64,6 +85,7 @@ def programs(n):
     out["dot"] = ([x, w], "tensor<%dx%dxf32>" % (a, m),
                   "nabla.dot_general %%0, %%1 contracting = [1] x [1] : %s, %s"
                   % (x, w))
+    out.update(of_types(a, b))
     return out
 
 

@@ -101,13 +101,13 @@ func.func @attend(%s: !t, %v: tensor<256x32xf32>) -> tensor<64x32xf32> {
   return %y : tensor<64x32xf32>
 }
 
-// Too small for a call, and other types: as before.
+// Too small for a call, and division of integers: as before.
 // CHECK-LABEL: func.func @others
 // CHECK: nabla.add
-// CHECK: nabla.mul
+// CHECK: nabla.div
 func.func @others(%a: tensor<4xf32>, %b: tensor<4096xi32>) -> (tensor<4xf32>, tensor<4096xi32>) {
   %0 = nabla.add %a, %a : tensor<4xf32>, tensor<4xf32>
-  %1 = nabla.mul %b, %b : tensor<4096xi32>, tensor<4096xi32>
+  %1 = nabla.div %b, %b : tensor<4096xi32>, tensor<4096xi32>
   return %0, %1 : tensor<4xf32>, tensor<4096xi32>
 }
 

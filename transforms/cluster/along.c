@@ -105,7 +105,8 @@ bool nabla_along_of(MlirOperation op, nabla_along *out) {
   if (mlirOperationGetNumOperands(op) != 1) return false;
   const MlirType type = nabla_operand_type(op, 0);
   if (!mlirTypeIsARankedTensor(type) ||
-      !nabla_cluster_dtype(type, &out->dtype) || out->dtype == NABLA_DTYPE_BOOL)
+      !nabla_cluster_dtype(type, &out->dtype) ||
+      !nabla_cluster_is_f32(out->dtype))
     return false;
   out->rank = (int)mlirShapedTypeGetRank(type);
   return (is_reduction(op, out) || is_along_one(op, out)) &&

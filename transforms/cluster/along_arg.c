@@ -68,9 +68,8 @@ static void set_best_row(const nabla_along_unit *u, nabla_ssa row) {
 
 static void begin_best(nabla_along_unit *u) {
   u->values.shape = NABLA_SCALAR;
-  k_write(
-      u->e, best_value(u), k_i64(u->e, 0),
-      nabla_cluster_f32(&u->values, nabla_cluster_initial(NABLA_CLUSTER_max)));
+  k_write(u->e, best_value(u), k_i64(u->e, 0),
+          nabla_cluster_initial(&u->values, NABLA_CLUSTER_max));
   set_best_row(u, k_i64(u->e, 0));
 }
 
@@ -135,9 +134,8 @@ static nabla_ssa largest(nabla_along_unit *u, const chunk *c) {
   nabla_ssa middle = k_add(e, c->begin, whole);
   u->values.shape = NABLA_VECTOR;
   for (unsigned i = 0; i < STEP; i++)
-    v[i] =
-        nabla_cluster_f32(&u->values, nabla_cluster_initial(NABLA_CLUSTER_max));
-  v[STEP] = nabla_cluster_f32(&u->values, 0);
+    v[i] = nabla_cluster_initial(&u->values, NABLA_CLUSTER_max);
+  v[STEP] = nabla_cluster_number(&u->values, 0);
   k_loop_begin(e, &steps, c->begin, middle, STEP * NABLA_LANES, STEP + 1, v);
   for (unsigned i = 0; i < STEP; i++)
     at[i] = k_add_constant(e, steps.induction, i * NABLA_LANES);
@@ -213,8 +211,7 @@ static void of_one_column(nabla_along_unit *u, nabla_ssa condition) {
 static void clear(nabla_along_unit *u) {
   nabla_loop loop;
   u->values.shape = NABLA_VECTOR;
-  nabla_ssa least =
-      nabla_cluster_f32(&u->values, nabla_cluster_initial(NABLA_CLUSTER_max));
+  nabla_ssa least = nabla_cluster_initial(&u->values, NABLA_CLUSTER_max);
   nabla_ssa zero = k_i32(u->e, NABLA_VECTOR, 0);
   k_loop_begin(u->e, &loop, k_i64(u->e, 0), u->steps, 1, 0, NULL);
   nabla_along_store(u, F32, 0, loop.induction, least);

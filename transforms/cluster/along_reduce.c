@@ -10,7 +10,7 @@ static nabla_ssa combine(nabla_along_unit *u, nabla_ssa a, nabla_ssa b) {
 }
 
 static nabla_ssa initial(nabla_along_unit *u) {
-  return nabla_cluster_f32(&u->values, nabla_cluster_initial(u->a->how));
+  return nabla_cluster_initial(&u->values, u->a->how);
 }
 
 static nabla_array_ref results(const nabla_along_unit *u) {

@@ -13,7 +13,7 @@ static nabla_array_ref results(const nabla_along_unit *u) {
 /* -0 `distance` times, then the lanes of `x` from the first one on. */
 static nabla_ssa shifted(nabla_along_unit *u, nabla_ssa x, unsigned distance) {
   nabla_text line = {0};
-  nabla_ssa none = nabla_cluster_f32(&u->values, -0.0);
+  nabla_ssa none = nabla_cluster_number(&u->values, -0.0);
   nabla_text_add(&line, "vector.shuffle %%v%u, %%v%u [", none, x);
   for (unsigned i = 0; i < NABLA_LANES; i++)
     nabla_text_add(&line, "%s%u", i ? ", " : "",
@@ -61,7 +61,7 @@ static void of_one_column(nabla_along_unit *u, nabla_ssa is_one) {
   nabla_ssa rows = k_choice(e, is_one, u->rows, zero);
   nabla_ssa whole = k_multiply(e, k_divide(e, rows, NABLA_LANES), NABLA_LANES);
   u->values.shape = NABLA_VECTOR;
-  nabla_ssa none = nabla_cluster_f32(&u->values, -0.0);
+  nabla_ssa none = nabla_cluster_number(&u->values, -0.0);
   k_loop_begin(e, &loop, zero, whole, NABLA_LANES, 1, &none);
   nabla_ssa at = k_add(e, u->start, loop.induction);
   nabla_ssa x = k_read_lanes(e, u->x, at, NABLA_LANES);
@@ -79,7 +79,7 @@ static void of_vectors(nabla_along_unit *u) {
   nabla_loop rows, vectors;
   nabla_ssa zero = k_i64(e, 0);
   u->values.shape = NABLA_VECTOR;
-  nabla_ssa none = nabla_cluster_f32(&u->values, -0.0);
+  nabla_ssa none = nabla_cluster_number(&u->values, -0.0);
   nabla_along_find_vectors(u);
   k_loop_begin(e, &vectors, zero, u->steps, 1, 0, NULL);
   nabla_along_store(u, F32, 0, vectors.induction, none);
@@ -102,7 +102,7 @@ static void of_elements(nabla_along_unit *u, nabla_ssa is_one) {
   const nabla_array_ref sum = nabla_floats_at(e->scratch);
   nabla_ssa zero = k_i64(e, 0);
   u->values.shape = NABLA_SCALAR;
-  nabla_ssa none = nabla_cluster_f32(&u->values, -0.0);
+  nabla_ssa none = nabla_cluster_number(&u->values, -0.0);
   nabla_ssa narrow = nabla_along_compare(e, "eq", u->steps, zero);
   nabla_ssa several =
       k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i1", is_one, narrow);

@@ -75,6 +75,8 @@ static void write_body(nabla_emitter *e, void *self) {
       nabla_along_reduce, nabla_along_arg, nabla_along_arg, nabla_along_sums};
   nabla_loop units;
   nabla_along_unit u = {.e = e, .a = self, .values = {.e = e}};
+  u.values.lanes_of_vectors = NABLA_LANES;
+  u.values.lane = nabla_cluster_lane_of(NABLA_DTYPE_F32);
   u.x = (nabla_array_ref){nabla_vector_function_pointer(e, NABLA_ALONG_X),
                           u.a->dtype};
   u.y = nabla_vector_function_pointer(e, NABLA_ALONG_Y);

@@ -4,7 +4,6 @@
  * are joined by a fixed tree: the bytes depend neither on it nor on threads. */
 #include "transforms/cluster/body.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,27 +19,57 @@ static nabla_ssa element(nabla_cluster_body *b, int node,
   const nabla_cluster_node *n = &b->c->nodes[node];
   nabla_ssa x[NABLA_CLUSTER_OPERANDS] = {0};
   for (int i = 0; i < n->operand_count; i++) x[i] = operand(b, n->operands[i]);
+  b->lane = nabla_cluster_lane_of(
+      b->c->nodes[n->operands[n->operand_count - 1]].dtype);
   nabla_ssa y = n->element->emit(b, n, x);
-  return n->dtype == NABLA_DTYPE_BOOL ? y
-                                      : k_round(b->e, b->shape, n->dtype, y);
+  /* bytes are exact in 16 bits */
+  return nabla_cluster_is_f32(n->dtype) &&
+                 (b->lane->is_float || b->lane->bytes > 1)
+             ? k_round(b->e, b->shape, n->dtype, y)
+             : y;
 }
 
 static nabla_ssa known_scalar(nabla_cluster_body *b, int node) {
   return b->scalars[node];
 }
 
-/* The number of columns as f32. */
+/* The number of columns as a float. */
 static nabla_ssa column_count(nabla_cluster_body *b) {
-  return k_op(b->e, "arith.sitofp %%v%u : i64 to f32", b->columns);
+  return k_op(b->e, "arith.sitofp %%v%u : i64 to %s", b->columns,
+              nabla_cluster_type(b));
+}
+
+static nabla_ssa number_of(nabla_cluster_body *b, const nabla_cluster_node *n) {
+  return b->lane->is_float ? nabla_cluster_number(b, n->number)
+                           : nabla_cluster_integer(b, n->attribute);
+}
+
+/* Numbers of columns, or that of the row, along a dimension. */
+static nabla_ssa place_of(nabla_cluster_body *b, const nabla_cluster_node *n) {
+  const nabla_cluster_lane *lane = nabla_cluster_lane_of(n->dtype);
+  const nabla_cluster_lane *i64 = nabla_cluster_lane_of(NABLA_DTYPE_I64);
+  const char *type = i64->type[NABLA_VECTOR];
+  if (b->shape == NABLA_SCALAR)
+    return nabla_cluster_convert(b, b->index[n->attribute], i64, lane);
+  nabla_ssa lanes = k_op(b->e,
+                         "arith.constant dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, "
+                         "10, 11, 12, 13, 14, 15]> : %s",
+                         type);
+  nabla_ssa at = k_op(b->e, "arith.addi %%v%u, %%v%u : %s",
+                      k_broadcast(b->e, "i64", b->column), lanes, type);
+  return nabla_cluster_convert(b, at, i64, lane);
 }
 
 static nabla_ssa scalar_of(nabla_cluster_body *b, int node) {
   const nabla_cluster_node *n = &b->c->nodes[node];
+  b->lane = nabla_cluster_lane_of(n->dtype);
   switch (n->kind) {
     case NABLA_CLUSTER_INPUT:
       return nabla_cluster_load_row(b, n->input);
     case NABLA_CLUSTER_NUMBER:
-      return nabla_cluster_f32(b, n->number);
+      return number_of(b, n);
+    case NABLA_CLUSTER_PLACE:
+      return place_of(b, n);
     case NABLA_CLUSTER_COLUMNS:
       return column_count(b);
     case NABLA_CLUSTER_ELEMENT:
@@ -59,11 +88,12 @@ static void emit_uniform(nabla_cluster_body *b, int level) {
     b->shape = NABLA_SCALAR;
     b->scalars[i] = scalar_of(b, i);
     b->shape = NABLA_VECTOR;
+    b->lane = nabla_cluster_lane_of(n->dtype);
     b->lanes[i] =
         n->kind == NABLA_CLUSTER_NUMBER
-            ? nabla_cluster_f32(b, n->number)
-            : k_broadcast(b->e, n->dtype == NABLA_DTYPE_BOOL ? "i1" : "f32",
-                          b->scalars[i]);
+            ? number_of(b, n)
+            : k_op(b->e, "vector.broadcast %%v%u : %s to %s", b->scalars[i],
+                   b->lane->type[NABLA_SCALAR], nabla_cluster_type(b));
   }
 }
 
@@ -79,10 +109,11 @@ static nabla_ssa vector_of(nabla_cluster_body *b, int node) {
   if (n->is_uniform) return b->lanes[node];
   if (b->values[node]) return b->values[node];
   const int spilled = spill_of(b, node);
-  b->values[node] = spilled >= 0 ? nabla_cluster_reload(b, spilled)
-                    : n->kind == NABLA_CLUSTER_INPUT
-                        ? nabla_cluster_load(b, n->input)
-                        : element(b, node, vector_of);
+  b->values[node] =
+      spilled >= 0                     ? nabla_cluster_reload(b, spilled)
+      : n->kind == NABLA_CLUSTER_INPUT ? nabla_cluster_load(b, n->input)
+      : n->kind == NABLA_CLUSTER_PLACE ? place_of(b, n)
+                                       : element(b, node, vector_of);
   return b->values[node];
 }
 
@@ -114,13 +145,19 @@ static bool is_made_of(const nabla_cluster *c, int node, int part) {
   return made[node];
 }
 
+/* Whether values of a type are kept in memory of another without a loss. */
+static bool can_hold(nabla_dtype memory, nabla_dtype value) {
+  return memory == NABLA_DTYPE_F32
+             ? nabla_cluster_is_f32(value)
+             : memory == NABLA_DTYPE_F64 && value == NABLA_DTYPE_F64;
+}
+
 /* An operand of a reduction of this pass that costs more than a load, and is a
  * part of a result of a later pass, waits in the memory of that result. */
 static void plan_spill(nabla_cluster_body *b, pass *p, int output) {
   const nabla_cluster *c = b->c;
   const int node = c->outputs[output].node;
   if (!is_vector_output(c, output) || b->spilled[output] >= 0 ||
-      c->nodes[node].dtype != NABLA_DTYPE_F32 ||
       c->nodes[node].level <= p->level)
     return;
   for (int i = 0; i < p->reduction_count; i++) {
@@ -129,6 +166,7 @@ static void plan_spill(nabla_cluster_body *b, pass *p, int output) {
     for (int j = 0; j < p->spill_count; j++)
       taken = taken || p->spills[j].node == value;
     if (taken || nabla_cluster_cost(&c->nodes[value]) < NABLA_CLUSTER_DEAR ||
+        !can_hold(c->nodes[node].dtype, c->nodes[value].dtype) ||
         !is_made_of(c, node, value))
       continue;
     p->spills[p->spill_count].output = output;
@@ -170,16 +208,7 @@ static void plan(nabla_cluster_body *b, int level, pass *p) {
   p->unroll = !p->reduction_count ? (cost <= 8 ? 2 : 1) : cost <= 24 ? 4 : 2;
 }
 
-double nabla_cluster_initial(nabla_cluster_reduction reduction) {
-  static const double values[] = {
-#define REDUCTION(id, initial, cost) (double)(initial),
-#include "transforms/cluster/reductions.def"
-#undef REDUCTION
-  };
-  return values[reduction];
-}
-
-/* 16 columns, with one accumulator of each reduction. */
+/* A vector of columns, with one accumulator of each reduction. */
 static void step(nabla_cluster_body *b, const pass *p, nabla_ssa *sums) {
   const nabla_cluster *c = b->c;
   b->shape = NABLA_VECTOR;
@@ -187,10 +216,10 @@ static void step(nabla_cluster_body *b, const pass *p, nabla_ssa *sums) {
   for (int i = 0; i < p->reduction_count; i++) {
     const nabla_cluster_node *n = &c->nodes[p->reductions[i]];
     nabla_ssa x = vector_of(b, n->operands[0]);
+    b->lane = nabla_cluster_lane_of(n->dtype);
     if (b->mask)
-      x = nabla_cluster_choose(
-          b, b->mask, x,
-          nabla_cluster_f32(b, nabla_cluster_initial(n->reduction)));
+      x = nabla_cluster_choose(b, b->mask, x,
+                               nabla_cluster_initial(b, n->reduction));
     sums[i] = nabla_cluster_combine(b, n->reduction, sums[i], x);
   }
   for (int i = 0; i < p->spill_count; i++)
@@ -204,15 +233,31 @@ static void step(nabla_cluster_body *b, const pass *p, nabla_ssa *sums) {
                         vector_of(b, c->outputs[p->stores[i]].node));
 }
 
-/* The mask of a tail: `width` columns of 16. */
+/* The mask of a tail: `width` columns of a vector. */
 static void set_tail(nabla_cluster_body *b) {
-  static const uint32_t numbers[NABLA_LANES] = {0, 1, 2,  3,  4,  5,  6,  7,
-                                                8, 9, 10, 11, 12, 13, 14, 15};
   nabla_emitter *e = b->e;
+  nabla_text line = {0};
+  const unsigned count = b->lanes_of_vectors;
+  const nabla_dtype dtype =
+      count == NABLA_LANES ? NABLA_DTYPE_I32 : NABLA_DTYPE_I8;
+  const char *element = nabla_cluster_lane_of(dtype)->type[NABLA_SCALAR];
+  const char *type = nabla_cluster_type_of(b, dtype);
   b->width = k_op(e, "arith.subi %%v%u, %%v%u : i64", b->end, b->column);
-  nabla_ssa width = k_op(e, "arith.trunci %%v%u : i64 to i32", b->width);
-  b->mask = k_op(e, "arith.cmpi ult, %%v%u, %%v%u : vector<16xi32>",
-                 k_i32_lanes(e, numbers), k_broadcast(e, "i32", width));
+  nabla_ssa width =
+      k_op(e, "arith.trunci %%v%u : i64 to %s", b->width, element);
+  nabla_text_add(&line, "arith.constant dense<[");
+  for (unsigned i = 0; i < count; i++)
+    nabla_text_add(&line, "%s%u", i ? ", " : "", i);
+  nabla_text_add(&line, "]> : %s", type);
+  nabla_ssa numbers = k_taken(e, &line);
+  b->mask = k_op(
+      e, "arith.cmpi ult, %%v%u, %%v%u : %s", numbers,
+      k_op(e, "vector.broadcast %%v%u : %s to %s", width, element, type), type);
+}
+
+static const nabla_cluster_lane *lane_of(const nabla_cluster_body *b,
+                                         const pass *p, int reduction) {
+  return nabla_cluster_lane_of(b->c->nodes[p->reductions[reduction]].dtype);
 }
 
 /* Steps of `unroll` vectors in [from, to), each with accumulators of its own;
@@ -223,12 +268,17 @@ static void loop_over(nabla_cluster_body *b, const pass *p, nabla_ssa from,
   nabla_loop loop;
   const unsigned count = (unsigned)p->reduction_count;
   nabla_ssa next[NABLA_CLUSTER_REDUCTIONS * NABLA_CLUSTER_UNROLL];
-  k_loop_begin(b->e, &loop, from, to, (uint64_t)unroll * NABLA_LANES,
-               count * unroll, sums);
+  const char *types[NABLA_CLUSTER_REDUCTIONS * NABLA_CLUSTER_UNROLL];
+  for (unsigned i = 0; i < count * unroll; i++)
+    types[i] = nabla_cluster_type_of(b, lane_of(b, p, (int)(i % count))->dtype);
+  k_loop_begin_of(b->e, &loop, from, to, (uint64_t)unroll * b->lanes_of_vectors,
+                  count * unroll, sums, types);
   memcpy(next, loop.carried, count * unroll * sizeof *next);
   for (unsigned i = 0; i < unroll; i++) {
-    b->column = k_add_constant(b->e, loop.induction, (uint64_t)i * NABLA_LANES);
+    b->column =
+        k_add_constant(b->e, loop.induction, (uint64_t)i * b->lanes_of_vectors);
     b->mask = 0;
+    b->shape = NABLA_VECTOR;
     if (is_tail) set_tail(b);
     step(b, p, next + (size_t)i * count);
   }
@@ -240,7 +290,7 @@ static void loop_over(nabla_cluster_body *b, const pass *p, nabla_ssa from,
 /* The end of the last whole step of `unroll` vectors from `from` on. */
 static nabla_ssa whole_steps(nabla_cluster_body *b, nabla_ssa from,
                              unsigned unroll) {
-  const uint64_t step = (uint64_t)unroll * NABLA_LANES;
+  const uint64_t step = (uint64_t)unroll * b->lanes_of_vectors;
   nabla_ssa count = k_op(b->e, "arith.subi %%v%u, %%v%u : i64", b->end, from);
   count = k_multiply(b->e, k_divide(b->e, count, step), step);
   return k_add(b->e, from, count);
@@ -253,6 +303,7 @@ static void join(nabla_cluster_body *b, const pass *p, nabla_ssa *sums) {
     const int node = p->reductions[i];
     const nabla_cluster_reduction how = b->c->nodes[node].reduction;
     b->shape = NABLA_VECTOR;
+    b->lane = lane_of(b, p, i);
     for (unsigned half = p->unroll / 2; half; half /= 2)
       for (unsigned j = 0; j < half; j++)
         sums[(int)j * count + i] =
@@ -260,8 +311,9 @@ static void join(nabla_cluster_body *b, const pass *p, nabla_ssa *sums) {
                                   sums[(int)(j + half) * count + i]);
     b->scalars[node] = nabla_cluster_lanes(b, how, sums[i]);
     b->shape = NABLA_SCALAR;
-    b->scalars[node] =
-        k_round(b->e, NABLA_SCALAR, b->c->nodes[node].dtype, b->scalars[node]);
+    if (nabla_cluster_is_f32(b->lane->dtype))
+      b->scalars[node] =
+          k_round(b->e, NABLA_SCALAR, b->lane->dtype, b->scalars[node]);
   }
 }
 
@@ -271,9 +323,11 @@ static void run_pass(nabla_cluster_body *b, int level) {
   plan(b, level, &p);
   b->shape = NABLA_VECTOR;
   for (unsigned i = 0; i < p.unroll; i++)
-    for (int j = 0; j < p.reduction_count; j++)
-      sums[(int)i * p.reduction_count + j] = nabla_cluster_f32(
-          b, nabla_cluster_initial(b->c->nodes[p.reductions[j]].reduction));
+    for (int j = 0; j < p.reduction_count; j++) {
+      b->lane = lane_of(b, &p, j);
+      sums[(int)i * p.reduction_count + j] =
+          nabla_cluster_initial(b, b->c->nodes[p.reductions[j]].reduction);
+    }
   nabla_ssa at = b->first;
   if (p.unroll > 1) {
     nabla_ssa to = whole_steps(b, at, p.unroll);
@@ -331,14 +385,13 @@ static void split_row(nabla_cluster_body *b, nabla_ssa *index) {
 }
 
 static void set_starts(nabla_cluster_body *b) {
-  nabla_ssa index[NABLA_CLUSTER_RANK];
   const nabla_cluster *c = b->c;
   b->begin = k_product(b->e, b->row, b->columns);
-  split_row(b, index);
+  split_row(b, b->index);
   for (int i = 0; i < c->input_count; i++)
     b->starts[i] = is_full(c, &c->inputs[i]) ? b->begin
                    : has_rows(c, &c->inputs[i])
-                       ? start_of(b, index, &c->inputs[i])
+                       ? start_of(b, b->index, &c->inputs[i])
                        : k_i64(b->e, 0);
 }
 
@@ -375,6 +428,22 @@ static void load_words(nabla_cluster_body *b) {
   }
 }
 
+/* Vectors of 64 where all values are bytes or truth values, of rows that have
+ * many of them. */
+static unsigned lanes_of_vectors(const nabla_cluster *c) {
+  enum { WIDE = 64, FEWEST = 4 * WIDE };
+  int64_t columns = 1;
+  for (int i = 0; i < c->node_count; i++)
+    if (nabla_cluster_lane_of(c->nodes[i].dtype)->bytes != 1 ||
+        c->nodes[i].kind == NABLA_CLUSTER_PLACE)
+      return NABLA_LANES;
+  for (int d = c->split; d < c->rank; d++) {
+    if (nabla_is_dynamic(c->dims[d])) return WIDE;
+    columns *= c->dims[d];
+  }
+  return columns < FEWEST ? NABLA_LANES : WIDE;
+}
+
 static void write_body(nabla_emitter *e, void *self) {
   const nabla_cluster *c = self;
   nabla_cluster_body *b = calloc(1, sizeof *b);
@@ -386,6 +455,7 @@ static void write_body(nabla_emitter *e, void *self) {
   b->e = e;
   b->c = c;
   b->scratch = e->scratch;
+  b->lanes_of_vectors = lanes_of_vectors(c);
   load_words(b);
   k_loop_begin(e, &units, e->begin, e->end, 1, 0, NULL);
   set_columns(b, units.induction);

@@ -338,7 +338,7 @@ static bool erase_unused(MlirBlock block) {
   for (size_t i = good ? index.count : 0; i-- > 0;) {
     MlirOperation op = index.ops[i];
     if ((nabla_is(op, "nabla.broadcast_in_dim") || nabla_is(op, "nabla.full") ||
-         nabla_is(op, "nabla.constant")) &&
+         nabla_is(op, "nabla.iota") || nabla_is(op, "nabla.constant")) &&
         !nabla_use_count(mlirOperationGetResult(op, 0)))
       nabla_op_erase(op);
   }

@@ -27,6 +27,7 @@ enum {
 typedef enum nabla_cluster_kind {
   NABLA_CLUSTER_INPUT,   /* elements of a tensor */
   NABLA_CLUSTER_NUMBER,  /* a constant */
+  NABLA_CLUSTER_PLACE,   /* nabla.iota: the index along dimension `attribute` */
   NABLA_CLUSTER_COLUMNS, /* the number of columns */
   NABLA_CLUSTER_ELEMENT, /* a row of elements.def */
   NABLA_CLUSTER_REDUCE,  /* a row of reductions.def */
@@ -54,7 +55,9 @@ typedef struct nabla_cluster_node {
   nabla_cluster_shape shape;
   nabla_dtype dtype; /* to which it is rounded; BOOL: a truth value */
   const nabla_cluster_element *element;
-  int64_t attribute; /* of an element: the kind of a comparison, of gelu */
+  /* of an element: the kind of a comparison, of gelu; the value of a number
+   * that is an integer */
+  int64_t attribute;
   nabla_cluster_reduction reduction;
   double number;
   int input;
@@ -110,6 +113,16 @@ typedef struct nabla_cluster {
   int passes;
 } nabla_cluster;
 
+/* Element types. */
+typedef enum nabla_cluster_types {
+  NABLA_CLUSTER_FLOATS = 1,
+  NABLA_CLUSTER_INTEGERS = 2,
+  NABLA_CLUSTER_TRUTHS = 4,
+  NABLA_CLUSTER_NUMBERS = NABLA_CLUSTER_FLOATS | NABLA_CLUSTER_INTEGERS,
+  NABLA_CLUSTER_BITS = NABLA_CLUSTER_INTEGERS | NABLA_CLUSTER_TRUTHS,
+  NABLA_CLUSTER_ANY = NABLA_CLUSTER_NUMBERS | NABLA_CLUSTER_TRUTHS,
+} nabla_cluster_types;
+
 /* A row of elements.def. `cost`: in additions. */
 typedef struct nabla_cluster_body nabla_cluster_body;
 struct nabla_cluster_element {
@@ -118,6 +131,7 @@ struct nabla_cluster_element {
                    const unsigned *x);
   const char *detail;
   int operands, cost;
+  nabla_cluster_types types; /* of operands */
 };
 
 const nabla_cluster_element *nabla_cluster_element_named(MlirStringRef name);
@@ -126,12 +140,16 @@ int nabla_cluster_reduction_cost(nabla_cluster_reduction reduction);
 /* The element type of a tensor that kernels of clusters read and write; false
  * for others. */
 bool nabla_cluster_dtype(MlirType tensor, nabla_dtype *out);
+nabla_cluster_types nabla_cluster_types_of(nabla_dtype dtype);
+/* Whether values of a type are f32 in kernels. */
+bool nabla_cluster_is_f32(nabla_dtype dtype);
 
 /* The cost of an element of a node, 0 of inputs and numbers. */
 int nabla_cluster_cost(const nabla_cluster_node *node);
 
 /* Whether each input is consecutive along all dimensions from `split` on, or
- * repeated along all of them. */
+ * repeated along all of them, and each index is one of rows or of the columns.
+ */
 bool nabla_cluster_splits(const nabla_cluster *c, int split);
 
 /* Decides the split, what is uniform, and the passes. False where no split has

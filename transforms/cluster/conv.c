@@ -107,8 +107,9 @@ bool nabla_conv_of(MlirOperation op, nabla_features features, nabla_conv *out) {
   *out = (nabla_conv){.op = op};
   if (!nabla_is(op, "nabla.conv_general")) return false;
   const MlirType type = nabla_operand_type(op, 0);
-  if (!nabla_cluster_dtype(type, &dtype) || dtype == NABLA_DTYPE_BOOL ||
-      !nabla_cluster_dtype(nabla_operand_type(op, 1), &of_kernel))
+  if (!nabla_cluster_dtype(type, &dtype) || !nabla_cluster_is_f32(dtype) ||
+      !nabla_cluster_dtype(nabla_operand_type(op, 1), &of_kernel) ||
+      !nabla_cluster_is_f32(of_kernel))
     return false;
   const intptr_t rank = mlirShapedTypeGetRank(type), spatial = rank - 2;
   if (spatial < 1 || spatial > NABLA_CONV_DIMS) return false;

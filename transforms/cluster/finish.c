@@ -4,6 +4,27 @@
 
 #include "transforms/cluster/cluster.h"
 
+static bool integer_dtype(MlirType element, nabla_dtype *out) {
+  static const struct {
+    unsigned width;
+    bool is_unsigned;
+    nabla_dtype dtype;
+  } rows[] = {{1, false, NABLA_DTYPE_BOOL},
+              {8, false, NABLA_DTYPE_I8},
+              {8, true, NABLA_DTYPE_U8},
+              {32, false, NABLA_DTYPE_I32},
+              {64, false, NABLA_DTYPE_I64}};
+  if (mlirIntegerTypeIsSigned(element)) return false;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (rows[i].width != mlirIntegerTypeGetWidth(element) ||
+        rows[i].is_unsigned != mlirIntegerTypeIsUnsigned(element))
+      continue;
+    *out = rows[i].dtype;
+    return true;
+  }
+  return false;
+}
+
 bool nabla_cluster_dtype(MlirType tensor, nabla_dtype *out) {
   if (!mlirTypeIsARankedTensor(tensor) ||
       !mlirAttributeIsNull(mlirRankedTensorTypeGetEncoding(tensor)))
@@ -15,11 +36,23 @@ bool nabla_cluster_dtype(MlirType tensor, nabla_dtype *out) {
     *out = NABLA_DTYPE_F16;
   else if (mlirTypeIsABF16(element))
     *out = NABLA_DTYPE_BF16;
-  else if (mlirTypeIsAInteger(element) && mlirIntegerTypeGetWidth(element) == 1)
-    *out = NABLA_DTYPE_BOOL;
+  else if (mlirTypeIsAF64(element))
+    *out = NABLA_DTYPE_F64;
   else
-    return false;
+    return mlirTypeIsAInteger(element) && integer_dtype(element, out);
   return true;
+}
+
+nabla_cluster_types nabla_cluster_types_of(nabla_dtype dtype) {
+  if (dtype == NABLA_DTYPE_BOOL) return NABLA_CLUSTER_TRUTHS;
+  return dtype == NABLA_DTYPE_F64 || nabla_cluster_is_f32(dtype)
+             ? NABLA_CLUSTER_FLOATS
+             : NABLA_CLUSTER_INTEGERS;
+}
+
+bool nabla_cluster_is_f32(nabla_dtype dtype) {
+  return dtype == NABLA_DTYPE_F32 || dtype == NABLA_DTYPE_F16 ||
+         dtype == NABLA_DTYPE_BF16;
 }
 
 int nabla_cluster_cost(const nabla_cluster_node *node) {
@@ -56,6 +89,10 @@ static bool is_consecutive(const nabla_cluster *c,
 }
 
 bool nabla_cluster_splits(const nabla_cluster *c, int split) {
+  for (int i = 0; i < c->node_count; i++)
+    if (c->nodes[i].kind == NABLA_CLUSTER_PLACE &&
+        c->nodes[i].attribute >= split && split != c->rank - 1)
+      return false;
   for (int i = 0; i < c->input_count; i++)
     if (!is_repeated(c, &c->inputs[i], split) &&
         !is_consecutive(c, &c->inputs[i], split))
@@ -64,6 +101,7 @@ bool nabla_cluster_splits(const nabla_cluster *c, int split) {
 }
 
 static bool is_uniform(const nabla_cluster *c, const nabla_cluster_node *n) {
+  if (n->kind == NABLA_CLUSTER_PLACE) return n->attribute < c->split;
   if (n->kind == NABLA_CLUSTER_INPUT)
     return is_repeated(c, &c->inputs[n->input], c->split);
   if (n->kind != NABLA_CLUSTER_ELEMENT) return true;

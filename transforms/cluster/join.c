@@ -139,35 +139,53 @@ static bool add_checks(joining *j, MlirOperation made, intptr_t first,
   return true;
 }
 
-static bool float_value(MlirAttribute value, double *out) {
+static bool read_value(MlirAttribute value, nabla_cluster_node *out) {
   if (mlirAttributeIsAFloat(value)) {
-    *out = mlirFloatAttrGetValueDouble(value);
+    out->number = mlirFloatAttrGetValueDouble(value);
     return true;
   }
-  if (!mlirAttributeIsADenseElements(value) ||
-      !mlirDenseElementsAttrIsSplat(value))
-    return false;
-  return float_value(mlirDenseElementsAttrGetSplatValue(value), out);
+  if (mlirAttributeIsAInteger(value)) {
+    out->attribute = mlirIntegerTypeIsUnsigned(mlirAttributeGetType(value))
+                         ? (int64_t)mlirIntegerAttrGetValueUInt(value)
+                         : mlirIntegerAttrGetValueInt(value);
+    return true;
+  }
+  return mlirAttributeIsADenseElements(value) &&
+         mlirDenseElementsAttrIsSplat(value) &&
+         read_value(mlirDenseElementsAttrGetSplatValue(value), out);
+}
+
+/* nabla.iota */
+static int place_of(joining *j, MlirOperation made, nabla_cluster_shape shape) {
+  nabla_cluster *c = j->c;
+  nabla_cluster_node node = {.kind = NABLA_CLUSTER_PLACE,
+                             .shape = shape,
+                             .attribute = nabla_op_integer(made, "dim", 0)};
+  if (shape == NABLA_CLUSTER_ROWS_KEPT ||
+      !nabla_cluster_dtype(nabla_result_type(made, 0), &node.dtype) ||
+      node.dtype == NABLA_DTYPE_BOOL || !add_checks(j, made, 0, shape))
+    return -1;
+  const int number = add_node(c, &node);
+  return c->split >= 0 && !nabla_cluster_splits(c, c->split) ? -1 : number;
 }
 
 /* nabla.full, or a constant with one value. */
 static int number_of(joining *j, MlirOperation made,
                      nabla_cluster_shape shape) {
-  double value;
-  nabla_dtype dtype;
+  nabla_cluster_node node = {.kind = NABLA_CLUSTER_NUMBER, .shape = shape};
   const bool is_full = nabla_is(made, "nabla.full");
   if (!is_full && !nabla_is(made, "nabla.constant") &&
       !nabla_is(made, "arith.constant"))
     return -1;
   MlirAttribute attribute =
       mlirOperationGetAttributeByName(made, nabla_ref("value"));
-  if (!nabla_cluster_dtype(nabla_result_type(made, 0), &dtype) ||
-      dtype == NABLA_DTYPE_BOOL || !float_value(attribute, &value))
+  if (!nabla_cluster_dtype(nabla_result_type(made, 0), &node.dtype) ||
+      !read_value(attribute, &node))
     return -1;
   if (is_full ? !add_checks(j, made, 0, shape)
               : !fits(j->c, nabla_result_type(made, 0), shape))
     return -1;
-  return add_number(j->c, shape, dtype, value);
+  return add_node(j->c, &node);
 }
 
 static int member_node(const joining *j, MlirValue value) {
@@ -255,12 +273,15 @@ static int operand_of(joining *j, MlirValue value, nabla_cluster_shape shape) {
   MlirOperation made = nabla_defining_op(value);
   if (!mlirOperationIsNull(made)) {
     const int checks = c->check_count, inputs = c->input_count;
+    const int nodes = c->node_count;
     node = nabla_is(made, "nabla.broadcast_in_dim")
                ? broadcast_of(j, made, shape)
-               : number_of(j, made, shape);
+           : nabla_is(made, "nabla.iota") ? place_of(j, made, shape)
+                                          : number_of(j, made, shape);
     if (node >= 0) return node;
     c->check_count = checks;
     c->input_count = inputs;
+    c->node_count = nodes;
     /* a broadcast of a member that cannot be read here needs the member first
      */
     if (nabla_is(made, "nabla.broadcast_in_dim") &&
@@ -275,25 +296,16 @@ static int operand_of(joining *j, MlirValue value, nabla_cluster_shape shape) {
 
 /* ---- operations ---------------------------------------------------------- */
 
-static bool is_truth(const char *name) {
-  static const char *const names[] = {"nabla.not", "nabla.and", "nabla.or",
-                                      "nabla.xor"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (!strcmp(name, names[i])) return true;
-  return false;
-}
-
-/* Truth values are operands of logic and of select, and nothing else. */
 static bool takes_element(MlirOperation op,
                           const nabla_cluster_element *element) {
   nabla_dtype dtype;
   if (!nabla_cluster_dtype(nabla_result_type(op, 0), &dtype)) return false;
-  if (nabla_is(op, "nabla.convert") && dtype == NABLA_DTYPE_BOOL) return false;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
-    const bool wants_truth =
-        is_truth(element->name) || (nabla_is(op, "nabla.select") && i == 0);
+    const unsigned types = nabla_is(op, "nabla.select") && i == 0
+                               ? NABLA_CLUSTER_TRUTHS
+                               : element->types;
     if (!nabla_cluster_dtype(nabla_operand_type(op, i), &dtype) ||
-        (dtype == NABLA_DTYPE_BOOL) != wants_truth)
+        !(nabla_cluster_types_of(dtype) & types))
       return false;
   }
   return mlirOperationGetNumOperands(op) == element->operands;
@@ -345,21 +357,26 @@ bool nabla_cluster_space_of(MlirOperation op, MlirType *out) {
   return rank >= 1 && rank <= NABLA_CLUSTER_RANK;
 }
 
+/* That of values between those in memory. */
+static nabla_dtype work_type(nabla_dtype dtype) {
+  return nabla_cluster_is_f32(dtype) ? NABLA_DTYPE_F32 : dtype;
+}
+
 static int softmax(joining *j, int x, nabla_dtype dtype) {
   const nabla_cluster_shape full = NABLA_CLUSTER_FULL;
   const nabla_cluster_shape rows = NABLA_CLUSTER_ROWS;
-  const nabla_dtype f32 = NABLA_DTYPE_F32;
+  const nabla_dtype work = work_type(dtype);
   nabla_cluster *c = j->c;
-  const int m = add_reduction(c, rows, f32, NABLA_CLUSTER_largest, x);
-  const int d = add_element(c, full, f32, "nabla.sub", x, m);
-  const int e = add_element(c, full, f32, "nabla.exp", d, 0);
-  const int s = add_reduction(c, rows, f32, NABLA_CLUSTER_sum, e);
+  const int m = add_reduction(c, rows, work, NABLA_CLUSTER_largest, x);
+  const int d = add_element(c, full, work, "nabla.sub", x, m);
+  const int e = add_element(c, full, work, "nabla.exp", d, 0);
+  const int s = add_reduction(c, rows, work, NABLA_CLUSTER_sum, e);
   if (nabla_is(j->op, "nabla.log_softmax"))
     return add_element(c, full, dtype, "nabla.sub", d,
-                       add_element(c, rows, f32, "nabla.log", s, 0));
-  const int one = add_number(c, rows, f32, 1);
+                       add_element(c, rows, work, "nabla.log", s, 0));
+  const int one = add_number(c, rows, work, 1);
   return add_element(c, full, dtype, "nabla.mul", e,
-                     add_element(c, rows, f32, "nabla.div", one, s));
+                     add_element(c, rows, work, "nabla.div", one, s));
 }
 
 static int reduce(joining *j, int x, nabla_dtype dtype) {
@@ -372,9 +389,10 @@ static int reduce(joining *j, int x, nabla_dtype dtype) {
   const nabla_cluster_shape shape =
       keeps ? NABLA_CLUSTER_ROWS_KEPT : NABLA_CLUSTER_ROWS;
   if (kind != MEAN) return add_reduction(j->c, shape, dtype, kinds[kind], x);
+  const nabla_dtype work = work_type(dtype);
   const nabla_cluster_node columns = {
-      .kind = NABLA_CLUSTER_COLUMNS, .shape = shape, .dtype = NABLA_DTYPE_F32};
-  const int sum = add_reduction(j->c, shape, NABLA_DTYPE_F32, kinds[kind], x);
+      .kind = NABLA_CLUSTER_COLUMNS, .shape = shape, .dtype = work};
+  const int sum = add_reduction(j->c, shape, work, kinds[kind], x);
   return add_element(j->c, shape, dtype, "nabla.div", sum,
                      add_node(j->c, &columns));
 }

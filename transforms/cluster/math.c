@@ -32,14 +32,10 @@ static nabla_ssa two(const writer *w, const char *operation, nabla_ssa x,
 }
 
 static nabla_ssa number(const writer *w, double value) {
-  uint64_t bits;
-  if (!w->is_wide) return nabla_cluster_f32(w->b, value);
-  memcpy(&bits, &value, sizeof bits);
-  return k_op(w->b->e,
-              w->b->shape == NABLA_SCALAR ? "arith.constant 0x%016llX : %s"
-                                          : "arith.constant dense<0x%016llX> "
-                                            ": %s",
-              (unsigned long long)bits, type_of(w));
+  return nabla_cluster_float(
+      w->b,
+      nabla_cluster_lane_of(w->is_wide ? NABLA_DTYPE_F64 : NABLA_DTYPE_F32),
+      value);
 }
 
 static nabla_ssa integer(const writer *w, uint64_t value) {
@@ -278,13 +274,14 @@ static nabla_ssa evaluate(nabla_cluster_body *b, const nabla_formula *formula,
 
 nabla_ssa nabla_cluster_function(nabla_cluster_body *b, const char *name,
                                  const nabla_ssa *x) {
-  const nabla_formula *formula = nabla_formula_of_f32(name);
+  const bool is_f64 = b->lane->dtype == NABLA_DTYPE_F64;
+  const nabla_formula *formula = is_f64 ? NULL : nabla_formula_of_f32(name);
   writer w = {.b = b};
   nabla_ssa operands[2] = {0};
   if (!formula) formula = nabla_formula_find(name);
   const bool is_wide = nabla_formula_is_wide(formula);
   for (int i = 0; i < nabla_formula_argument_count(formula); i++)
-    operands[i] = is_wide ? convert(&w, "extf", x[i]) : x[i];
+    operands[i] = is_wide && !is_f64 ? convert(&w, "extf", x[i]) : x[i];
   nabla_ssa y = evaluate(b, formula, is_wide, operands);
-  return is_wide ? convert(&w, "truncf", y) : y;
+  return is_wide && !is_f64 ? convert(&w, "truncf", y) : y;
 }

@@ -1,11 +1,12 @@
 /* Loads and stores in kernels of clusters. A tail of fewer than 16 columns is
- * read and written by masked operations in lanes of 32 bits. Narrower elements
+ * read and written by masked operations in lanes of 32 and 64 bits. Narrower
+ * elements
  * go through 64 bytes of stack, one by one: a masked store of 16 bits may write
  * beside its lanes (docs/internals/UPSTREAM.md). */
 #include "transforms/cluster/body.h"
 
 static unsigned bytes_of(nabla_dtype dtype) {
-  return dtype == NABLA_DTYPE_F32 ? 4 : dtype == NABLA_DTYPE_BOOL ? 1 : 2;
+  return nabla_cluster_lane_of(dtype)->bytes;
 }
 
 static nabla_ssa address_of(nabla_cluster_body *b, nabla_array_ref array,
@@ -15,41 +16,56 @@ static nabla_ssa address_of(nabla_cluster_body *b, nabla_array_ref array,
 }
 
 /* Truth values are bytes, 0 or 1. */
-static nabla_ssa read_truth(nabla_cluster_body *b, nabla_shape shape,
-                            nabla_array_ref array, nabla_ssa index) {
-  const char *type = shape == NABLA_SCALAR ? "i8" : "vector<16xi8>";
+static nabla_ssa read_truth(nabla_cluster_body *b, nabla_array_ref array,
+                            nabla_ssa index) {
+  const char *type = nabla_cluster_type_of(b, NABLA_DTYPE_I8);
   nabla_ssa bytes =
       k_op(b->e, "llvm.load %%v%u {alignment = 1 : i64} : !llvm.ptr -> %s",
            address_of(b, array, index), type);
-  nabla_ssa zero = k_op(b->e,
-                        shape == NABLA_SCALAR ? "arith.constant 0 : %s"
-                                              : "arith.constant dense<0> : %s",
-                        type);
+  nabla_ssa zero =
+      k_op(b->e,
+           b->shape == NABLA_SCALAR ? "arith.constant 0 : %s"
+                                    : "arith.constant dense<0> : %s",
+           type);
   return k_op(b->e, "arith.cmpi ne, %%v%u, %%v%u : %s", bytes, zero, type);
 }
 
-static void write_truth(nabla_cluster_body *b, nabla_shape shape,
-                        nabla_array_ref array, nabla_ssa index,
-                        nabla_ssa value) {
-  const char *type = shape == NABLA_SCALAR ? "i8" : "vector<16xi8>";
+static void write_truth(nabla_cluster_body *b, nabla_array_ref array,
+                        nabla_ssa index, nabla_ssa value) {
+  const char *type = nabla_cluster_type_of(b, NABLA_DTYPE_I8);
   nabla_ssa bytes = k_op(b->e, "arith.extui %%v%u : %s to %s", value,
-                         shape == NABLA_SCALAR ? "i1" : "vector<16xi1>", type);
+                         nabla_cluster_type_of(b, NABLA_DTYPE_BOOL), type);
   k_line(b->e, "llvm.store %%v%u, %%v%u {alignment = 1 : i64} : %s, !llvm.ptr",
          bytes, address_of(b, array, index), type);
 }
 
+static bool is_half(nabla_dtype dtype) {
+  return dtype == NABLA_DTYPE_F16 || dtype == NABLA_DTYPE_BF16;
+}
+
 static nabla_ssa read(nabla_cluster_body *b, nabla_shape shape,
                       nabla_array_ref array, nabla_ssa index) {
-  if (array.dtype == NABLA_DTYPE_BOOL)
-    return read_truth(b, shape, array, index);
+  b->shape = shape;
+  if (array.dtype == NABLA_DTYPE_BOOL) return read_truth(b, array, index);
+  if (!is_half(array.dtype))
+    return k_op(b->e,
+                "llvm.load %%v%u {alignment = %u : i64} : !llvm.ptr -> %s",
+                address_of(b, array, index), bytes_of(array.dtype),
+                nabla_cluster_type_of(b, array.dtype));
   return shape == NABLA_SCALAR ? k_read(b->e, array, index)
                                : k_read_lanes(b->e, array, index, NABLA_LANES);
 }
 
 static void write(nabla_cluster_body *b, nabla_shape shape,
                   nabla_array_ref array, nabla_ssa index, nabla_ssa value) {
+  b->shape = shape;
   if (array.dtype == NABLA_DTYPE_BOOL)
-    write_truth(b, shape, array, index, value);
+    write_truth(b, array, index, value);
+  else if (!is_half(array.dtype))
+    k_line(b->e,
+           "llvm.store %%v%u, %%v%u {alignment = %u : i64} : %s, !llvm.ptr",
+           value, address_of(b, array, index), bytes_of(array.dtype),
+           nabla_cluster_type_of(b, array.dtype));
   else if (shape == NABLA_SCALAR)
     k_write(b->e, array, index, value);
   else
@@ -70,16 +86,19 @@ static void copy(nabla_cluster_body *b, nabla_ssa to, nabla_ssa from,
 static nabla_ssa read_tail(nabla_cluster_body *b, nabla_array_ref array,
                            nabla_ssa index) {
   nabla_ssa address = address_of(b, array, index);
-  if (array.dtype == NABLA_DTYPE_F32)
+  const nabla_cluster_lane *lane = nabla_cluster_lane_of(array.dtype);
+  if (lane->bytes >= 4) {
+    const char *type = lane->type[NABLA_VECTOR];
+    b->lane = lane;
     return k_op(b->e,
-                "llvm.intr.masked.load %%v%u, %%v%u, %%v%u {alignment = 4 : "
-                "i32} : (!llvm.ptr, vector<16xi1>, vector<16xf32>) -> "
-                "vector<16xf32>",
-                address, b->mask, k_f32(b->e, NABLA_VECTOR, 0));
+                "llvm.intr.masked.load %%v%u, %%v%u, %%v%u {alignment = %u : "
+                "i32} : (!llvm.ptr, vector<16xi1>, %s) -> %s",
+                address, b->mask, nabla_cluster_number(b, 0), lane->bytes, type,
+                type);
+  }
   nabla_array_ref scratch = {b->scratch, array.dtype};
-  nabla_ssa zeros = k_op(b->e, "arith.constant dense<0> : vector<16xi16>");
-  k_store(b->e, nabla_type_i16[NABLA_VECTOR], zeros, b->scratch, k_i64(b->e, 0),
-          2);
+  k_store(b->e, nabla_type_i32[NABLA_VECTOR], k_i32(b->e, NABLA_VECTOR, 0),
+          b->scratch, k_i64(b->e, 0), 4);
   copy(b, b->scratch, address, bytes_of(array.dtype));
   return read(b, NABLA_VECTOR, scratch, k_i64(b->e, 0));
 }
@@ -87,11 +106,13 @@ static nabla_ssa read_tail(nabla_cluster_body *b, nabla_array_ref array,
 static void write_tail(nabla_cluster_body *b, nabla_array_ref array,
                        nabla_ssa index, nabla_ssa value) {
   nabla_ssa address = address_of(b, array, index);
-  if (array.dtype == NABLA_DTYPE_F32) {
-    k_line(b->e,
-           "llvm.intr.masked.store %%v%u, %%v%u, %%v%u {alignment = 4 : i32} : "
-           "vector<16xf32>, vector<16xi1> into !llvm.ptr",
-           value, address, b->mask);
+  const nabla_cluster_lane *lane = nabla_cluster_lane_of(array.dtype);
+  if (lane->bytes >= 4) {
+    k_line(
+        b->e,
+        "llvm.intr.masked.store %%v%u, %%v%u, %%v%u {alignment = %u : i32} : "
+        "%s, vector<16xi1> into !llvm.ptr",
+        value, address, b->mask, lane->bytes, lane->type[NABLA_VECTOR]);
     return;
   }
   nabla_array_ref scratch = {b->scratch, array.dtype};

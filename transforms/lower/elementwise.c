@@ -5,6 +5,7 @@
 #include "dialect/verify/checks.h"
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/epilogue.h"
+#include "transforms/lower/formula.h"
 #include "transforms/lower/list.h"
 
 static bool lower_binary(nabla_template *t, const char *float_op,
@@ -69,7 +70,8 @@ bool nabla_lower_relu(nabla_template *t) { return lower_unary(t, relu); }
 
 static nabla_ssa silu(nabla_template *t, const char *work, nabla_ssa x) {
   char in[32], out[32];
-  if (!strcmp(work, "f64")) return nabla_emit_silu_f64(t, x);
+  if (!strcmp(work, "f64"))
+    return nabla_formula_emit(t, nabla_formula_find("silu"), &x);
   nabla_ssa result = ++t->emit.last;
   (void)snprintf(in, sizeof in, "%%v%u", x);
   (void)snprintf(out, sizeof out, "%%v%u", result);

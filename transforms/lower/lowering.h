@@ -4,7 +4,7 @@
  * dialect/ops.def:
  *   bool nabla_lower_<word>(nabla_template *t)
  * It returns false after an error was reported. Functions are defined in
- * lowering.c, loops.c, silu.c and steps.c. */
+ * lowering.c, loops.c and steps.c. */
 #ifndef NABLA_TRANSFORMS_LOWER_LOWERING_H
 #define NABLA_TRANSFORMS_LOWER_LOWERING_H
 
@@ -198,8 +198,5 @@ typedef struct nabla_code_steps {
  * more than NABLA_STEPS_MAX. */
 bool nabla_code_steps_find(const nabla_encoding *encoding,
                            nabla_code_steps *out);
-
-/* x / (1 + exp(-x)) of an f64. */
-nabla_ssa nabla_emit_silu_f64(nabla_template *t, nabla_ssa x);
 
 #endif

@@ -278,12 +278,26 @@ void nabla_emit_prefetch_far(nabla_emitter *e, nabla_ssa address) {
   prefetch(e, address, 2);
 }
 
+/* "A, B, C" of the types that a loop carries. */
+static void list_types(nabla_emitter *e, const nabla_loop *loop) {
+  for (unsigned i = 0; i < loop->count; i++)
+    nabla_text_add(e->text, "%s%s", comma(i),
+                   loop->types ? loop->types[i] : nabla_type_f32[NABLA_VECTOR]);
+}
+
 void nabla_loop_begin(nabla_emitter *e, nabla_loop *loop, nabla_ssa from,
                       nabla_ssa to, uint64_t step, unsigned count,
                       const nabla_ssa *initial) {
+  nabla_loop_begin_of(e, loop, from, to, step, count, initial, NULL);
+}
+
+void nabla_loop_begin_of(nabla_emitter *e, nabla_loop *loop, nabla_ssa from,
+                         nabla_ssa to, uint64_t step, unsigned count,
+                         const nabla_ssa *initial, const char *const *types) {
   nabla_text *text = e->text;
   nabla_ssa by = k_i64(e, step);
   loop->count = count;
+  loop->types = types;
   loop->is_open = 0;
   loop->induction = ++e->last;
   for (unsigned i = 0; i < count; i++) loop->carried[i] = ++e->last;
@@ -298,8 +312,7 @@ void nabla_loop_begin(nabla_emitter *e, nabla_loop *loop, nabla_ssa from,
       nabla_text_add(text, "%s%%v%u = %%v%u", comma(i), loop->carried[i],
                      initial[i]);
     nabla_text_add(text, ") -> (");
-    for (unsigned i = 0; i < count; i++)
-      nabla_text_add(text, "%svector<16xf32>", comma(i));
+    list_types(e, loop);
     nabla_text_add(text, ")");
   }
   nabla_text_add(text, " : i64 {\n");
@@ -311,8 +324,7 @@ void nabla_loop_end(nabla_emitter *e, nabla_loop *loop,
     nabla_text_add(e->text, "  scf.yield ");
     list_values(e, loop->count, yielded);
     nabla_text_add(e->text, " : ");
-    for (unsigned i = 0; i < loop->count; i++)
-      nabla_text_add(e->text, "%svector<16xf32>", comma(i));
+    list_types(e, loop);
     nabla_text_add(e->text, "\n");
   }
   k_leave(e);

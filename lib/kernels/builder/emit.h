@@ -218,15 +218,16 @@ nabla_ssa nabla_emit_size_bits(nabla_emitter *e, nabla_shape shape,
 nabla_ssa nabla_emit_round(nabla_emitter *e, nabla_shape shape,
                            nabla_dtype dtype, nabla_ssa value);
 
-/* A loop over i64 that carries accumulators of vector<16xf32>. LLVM's
- * vectorizer is off in it unless `is_open` is set before its end: loops of
- * scalars process fewer elements than a vector has, and vectorized versions of
- * them would be a sixth of the code. */
+/* A loop over i64 that carries accumulators, vector<16xf32> or of `types`.
+ * LLVM's vectorizer is off in it unless `is_open` is set before its end: loops
+ * of scalars process fewer elements than a vector has, and vectorized versions
+ * of them would be a sixth of the code. */
 #define NABLA_LOOP_MAX 32u
 typedef struct nabla_loop {
   nabla_ssa induction;
   int is_open;
   unsigned count;                    /* number of accumulators */
+  const char *const *types;          /* of each; NULL: vector<16xf32> */
   nabla_ssa carried[NABLA_LOOP_MAX]; /* in it; after its end the results */
   nabla_ssa results[NABLA_LOOP_MAX];
 } nabla_loop;
@@ -235,6 +236,10 @@ typedef struct nabla_loop {
 void nabla_loop_begin(nabla_emitter *e, nabla_loop *loop, nabla_ssa from,
                       nabla_ssa to, uint64_t step, unsigned count,
                       const nabla_ssa *initial);
+/* The same of accumulators of `types`, which are borrowed until its end. */
+void nabla_loop_begin_of(nabla_emitter *e, nabla_loop *loop, nabla_ssa from,
+                         nabla_ssa to, uint64_t step, unsigned count,
+                         const nabla_ssa *initial, const char *const *types);
 void nabla_loop_end(nabla_emitter *e, nabla_loop *loop,
                     const nabla_ssa *yielded);
 

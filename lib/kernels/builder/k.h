@@ -210,6 +210,13 @@ static inline void k_loop_begin(nabla_emitter *e, nabla_loop *loop,
   nabla_loop_begin(e, loop, from, to, step, count, initial);
 }
 
+static inline void k_loop_begin_of(nabla_emitter *e, nabla_loop *loop,
+                                   nabla_ssa from, nabla_ssa to, uint64_t step,
+                                   unsigned count, const nabla_ssa *initial,
+                                   const char *const *types) {
+  nabla_loop_begin_of(e, loop, from, to, step, count, initial, types);
+}
+
 static inline void k_loop_end(nabla_emitter *e, nabla_loop *loop,
                               const nabla_ssa *yielded) {
   nabla_loop_end(e, loop, yielded);

@@ -196,6 +196,7 @@ static const row rows[] = {
     {"arith.extf", "llvm.fpext", rename_only},
     {"arith.extsi", "llvm.sext", rename_only},
     {"arith.extui", "llvm.zext", rename_only},
+    {"arith.fptosi", "llvm.fptosi", rename_only},
     {"arith.maxsi", "llvm.intr.smax", call_of_two},
     {"arith.maxui", "llvm.intr.umax", call_of_two},
     {"arith.minsi", "llvm.intr.smin", call_of_two},
