@@ -128,6 +128,7 @@ static const char *const refused[][2] = {
     {"rest", "far_rest"}, {"sin", "far_turns"}, {"cos", "far_turns"},
     {"tan", "far_turns"}, {"acos", "head"},     {"erf_far", "head"},
     {"erf", "head"},      {"erfc", "head"},     {"gelu", "head"},
+    {"silu", "scale"},
 };
 
 static const char *refused_word(const char *name) {
