@@ -162,3 +162,14 @@ func.func @first_row(%x: tensor<4x6xf32>, %i: tensor<1xi64>, %u: tensor<5xf32>) 
   %o = nabla.sharding_constraint %y : tensor<4x6xf32> sharding = #nabla.sharding<@m, [{"a"}, {}]>
   return %o : tensor<4x6xf32>
 }
+
+// -----
+// Products of booleans are joined by all.
+// CHECK-LABEL: @product
+nabla.mesh @m <["a"=2]>
+func.func @product(%x: tensor<8xi1> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>}) -> tensor<i1> {
+  // CHECK: %[[P:.*]] = nabla.reduce prod %arg0 dims = [0] : tensor<4xi1>
+  // CHECK-NEXT: nabla.all_reduce all %[[P]] axes = ["a"] : tensor<i1>
+  %y = nabla.reduce prod %x dims = [0] : tensor<8xi1>
+  return %y : tensor<i1>
+}

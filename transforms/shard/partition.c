@@ -257,6 +257,15 @@ static intptr_t scatters(const partition *p, const result *r,
   return -1;
 }
 
+/* The Nabla_ReduceKind that joins parts of a reduction: sums of booleans are
+ * any, products are all. */
+static int joined_by(int kind, MlirType element) {
+  enum { SUM = 0, PROD = 2, ANY = 5, ALL = 6 };
+  if (!mlirTypeIsAInteger(element) || mlirIntegerTypeGetWidth(element) != 1)
+    return kind;
+  return kind == SUM ? ANY : kind == PROD ? ALL : kind;
+}
+
 /* Joins what devices have summed of factors that are reduced. */
 static bool join(partition *p, const nabla_shard_plan *it, result *r,
                  const nabla_division *to) {
@@ -267,10 +276,8 @@ static bool join(partition *p, const nabla_shard_plan *it, result *r,
     if (factor->kind != NABLA_FACTOR_REDUCE || !atoms->count ||
         factor->join == NABLA_JOIN_OWN)
       continue;
-    MlirType element = nabla_array_element(r->layout.type);
-    const bool is_bool =
-        mlirTypeIsAInteger(element) && mlirIntegerTypeGetWidth(element) == 1;
-    const int kind = is_bool && !factor->join ? 5 : factor->join; /* any */
+    const int kind =
+        joined_by(factor->join, nabla_array_element(r->layout.type));
     const intptr_t dim = scatters(p, r, to, atoms);
     nabla_division after = r->layout;
     MlirType type;
