@@ -140,3 +140,36 @@ func.func @parts(%x: tensor<1x8xf32>, %w: tensor<3x8xf32>) -> tensor<1x8xf32> {
 
 // CHECK-LABEL: func.func private @declared(
 func.func private @declared(tensor<4xf32>)
+
+// Calls alone are no group where its function would need a table of arguments: 24
+// layers stay 24 calls.
+// CHECK-LABEL: func.func @calls(
+// CHECK-COUNT-24: call @layer(
+func.func private @layer(!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+func.func @calls(%x0: !t, %w: !t) -> !t {
+  %x1 = call @layer(%x0, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x2 = call @layer(%x1, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x3 = call @layer(%x2, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x4 = call @layer(%x3, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x5 = call @layer(%x4, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x6 = call @layer(%x5, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x7 = call @layer(%x6, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x8 = call @layer(%x7, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x9 = call @layer(%x8, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x10 = call @layer(%x9, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x11 = call @layer(%x10, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x12 = call @layer(%x11, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x13 = call @layer(%x12, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x14 = call @layer(%x13, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x15 = call @layer(%x14, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x16 = call @layer(%x15, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x17 = call @layer(%x16, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x18 = call @layer(%x17, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x19 = call @layer(%x18, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x20 = call @layer(%x19, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x21 = call @layer(%x20, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x22 = call @layer(%x21, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x23 = call @layer(%x22, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  %x24 = call @layer(%x23, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
+  return %x24 : !t
+}

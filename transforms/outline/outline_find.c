@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "transforms/abi/argument_table.h"
+
 /* Limit on the comparisons of a search: their number is operations times
  * lengths, so that in a block of more than 16,384 operations only shorter
  * repeats are found. */
@@ -153,6 +155,23 @@ static void check_flow(const nabla_sequence *s, nabla_repeat *r) {
       }
 }
 
+/* Whether a function of a copy spares time. One of calls alone, such as eight
+ * of 32 layers, does not if it takes so many values that they need a table;
+ * states cannot be written there. */
+static bool is_worth(const nabla_sequence *s, const nabla_repeat *r) {
+  intptr_t taken = 0;
+  for (size_t at = r->begin; at < r->begin + r->length; at++) {
+    MlirOperation op = s->ops[at];
+    if (!nabla_is(op, "func.call")) return true;
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+      const size_t from =
+          nabla_sequence_definition(s, mlirOperationGetOperand(op, i));
+      taken += from == SIZE_MAX || from < r->begin;
+    }
+  }
+  return taken <= NABLA_TENSOR_ARGUMENTS_MAX;
+}
+
 static size_t spared(const nabla_repeat *r) {
   return r->copies ? (r->copies - 1) * r->length : 0;
 }
@@ -172,7 +191,8 @@ bool nabla_repeat_find(const nabla_sequence *s, size_t least, size_t copies,
       }
       nabla_repeat r = {i - run, length, run / length + 1};
       run = 0;
-      if (r.copies < copies || spared(&r) <= spared(out)) continue;
+      if (r.copies < copies || spared(&r) <= spared(out) || !is_worth(s, &r))
+        continue;
       check_flow(s, &r);
       if (r.copies >= copies && spared(&r) > spared(out)) *out = r;
     }
