@@ -1,4 +1,4 @@
-"""Programs of many operations, and of many arguments: results against numpy,
+"""Programs of many operations, arguments or results: results against numpy,
 with wrapping integers, which any wrong value changes; and the time of
 compilation, which grows with their number, not with its square.
 
@@ -161,6 +161,52 @@ def check_arguments(s):
                         program, arrays, want)
 
 
+def results_program(x, count, kind):
+    """A function of so many results: sums, each also in another shape, then an
+    argument, a value a second time, and what a branch gives."""
+    flat = "tensor<%sxi32>" % ("?" if "?" in kind else x.size)
+    names, types, values, lines = [], [], [], []
+
+    def give(name, type_text, value):
+        names.append(name)
+        types.append(type_text)
+        values.append(value)
+
+    value = x
+    for i in range(count):
+        lines.append("  %%v%d = nabla.add %s, %%x : %s, %s" % (
+            i, "%%v%d" % (i - 1) if i else "%x", kind, kind))
+        value = value + x
+        if i % 2 or "?" in kind:
+            give("%%v%d" % i, kind, value)
+        else:
+            lines.append("  %%w%d = nabla.reshape %%v%d : %s -> %s" % (
+                i, i, kind, flat))
+            give("%%w%d" % i, flat, value.reshape(-1))
+    lines += ["  %%t = arith.constant false",
+              "  %%b = scf.if %%t -> %s {" % kind,
+              "    scf.yield %x : " + kind, "  } else {",
+              "    %%n = nabla.neg %%x : %s" % kind,
+              "    scf.yield %n : " + kind, "  }"]
+    lines = [line.replace("%%", "%") for line in lines]
+    give("%x", kind, x)
+    give("%v1", kind, 3 * x)
+    give("%b", kind, -x)
+    return "\n".join([
+        "func.func @f(%%x: %s) -> (%s) {" % (kind, ", ".join(types)), *lines,
+        "  return %s : %s\n}" % (", ".join(names), ", ".join(types))]), values
+
+
+def check_many_results(s):
+    """Functions with more results than are returned in a structure."""
+    x = np.arange(6, dtype=np.int32).reshape(2, 3) - 2
+    for kind in ("tensor<2x3xi32>", "tensor<?x3xi32>"):
+        for count in (12, 16, 100):
+            program, want = results_program(x, count, kind)
+            check_result(s, "%d results %s" % (len(want), kind), program, (x,),
+                         want)
+
+
 def check_result(s, what, program, arguments, want):
     command = ["--cache", "off"]
     for i, array in enumerate(arguments):
@@ -266,6 +312,18 @@ def calls(count):
         "  return %%r : %s\n}" % kind])
 
 
+def results(count):
+    """So many sums of one argument, all results."""
+    kind = "tensor<64xf32>"
+    return "\n".join([
+        "func.func @f(%%x: %s) -> (%s) {" % (kind, ", ".join([kind] * count)),
+        *("  %%v%d = nabla.add %s, %%x : %s, %s" % (
+            i, "%%v%d" % (i - 1) if i else "%x", kind, kind)
+          for i in range(count)),
+        "  return %s : %s\n}" % (", ".join("%%v%d" % i for i in range(count)),
+                                 ", ".join([kind] * count))])
+
+
 def packed(count):
     """Packed arguments, each decoded."""
     kind = "!nabla.implicit<64xf32, #nabla.nf4<block = 64>>"
@@ -303,9 +361,11 @@ def test(s):
     if sys.argv[4] == "results":
         check_results(s)
         check_arguments(s)
+        check_many_results(s)
     elif sys.argv[4] == "medium":
         check_time(s, map(operations, (chain, recent)), 3000)
         check_time(s, (arguments,), 500)
+        check_time(s, (results,), 50)
         check_time(s, (calls,), 1000)
         check_time(s, (packed,), 1000, ["--nabla-lower-implicit"])
     else:

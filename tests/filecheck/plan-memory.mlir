@@ -219,3 +219,27 @@ func.func @address_in_loop(%x: memref<256xf32>, %n: index, %y: memref<256xf32>) 
   memref.copy %b, %y : memref<256xf32> to memref<256xf32>
   return %r#1 : index
 }
+
+// -----
+
+// A result that is an allocation in another shape: the caller allocates it, too.
+// CHECK-LABEL: func.func private @reshaped(
+// CHECK-SAME: %[[X:.*]]: memref<4xf32>, %[[R:.*]]: memref<4xf32>) {
+// CHECK: memref.copy %[[X]], %[[R]]
+// CHECK-LABEL: func.func @takes_reshaped(
+// CHECK: %[[BLOCK:.*]] = memref.alloc() {bufferization.manual_deallocation} : memref<64xi8>
+// CHECK-NOT: memref.alloc
+// CHECK: %[[V:.*]] = memref.reinterpret_cast %[[A:.*]] to offset: [0], sizes: [2, 2], strides: [2, 1]
+// CHECK: call @reshaped(%{{.*}}, %[[A]])
+// CHECK: memref.copy %[[V]]
+func.func private @reshaped(%x: memref<4xf32>) -> memref<2x2xf32> {
+  %a = memref.alloc() : memref<4xf32>
+  memref.copy %x, %a : memref<4xf32> to memref<4xf32>
+  %v = memref.expand_shape %a [[0, 1]] output_shape [2, 2] : memref<4xf32> into memref<2x2xf32>
+  return %v : memref<2x2xf32>
+}
+func.func @takes_reshaped(%x: memref<4xf32>, %y: memref<2x2xf32>) {
+  %v = call @reshaped(%x) : (memref<4xf32>) -> memref<2x2xf32>
+  memref.copy %v, %y : memref<2x2xf32> to memref<2x2xf32>
+  return
+}

@@ -1,6 +1,7 @@
-/* Tables of arguments: a function that takes many tensors takes the address of
- * an array instead, of pointers to buffer descriptors. That array is the one an
- * entry point is given (nabla/services.h), so nothing is copied there. */
+/* Tables of arguments and of results: a function that takes many tensors takes
+ * the address of an array instead, of pointers to buffer descriptors. That
+ * array is the one an entry point is given (nabla/services.h), so nothing is
+ * copied there. */
 #ifndef NABLA_TRANSFORMS_ABI_ARGUMENT_TABLE_H
 #define NABLA_TRANSFORMS_ABI_ARGUMENT_TABLE_H
 
@@ -11,6 +12,10 @@
 
 /* Attribute of functions whose first argument is a table of all tensors. */
 #define NABLA_TABLE_MARK "nabla.argument_table"
+
+/* Attribute of functions that return nothing: their last argument is a table of
+ * pointers to the descriptors of their results, which they write. */
+#define NABLA_RESULT_TABLE_MARK "nabla.result_table"
 
 MlirType nabla_table_pointer(MlirContext context);
 

@@ -51,6 +51,7 @@ typedef struct entry {
   MlirType result;
   intptr_t arguments;
   bool tabled;  /* takes a table of all arguments */
+  bool fills;   /* takes a table of all results, which it fills */
   size_t alias; /* number in the name of the alias for `result` */
 } entry;
 
@@ -81,9 +82,9 @@ static void add_call(nabla_text *text, MlirContext context, const entry *e,
   nabla_text_add(text, "(%%services%s%s", *result ? ", " : "", result);
   for (intptr_t i = 0; i < e->arguments && !e->tabled; i++)
     nabla_text_add(text, ", %%a%lld", (long long)i);
-  nabla_text_add(text, "%s) : (!llvm.ptr%s", e->tabled ? ", %arguments" : "",
-                 *result ? ", !llvm.ptr" : "");
-  for (intptr_t i = 0; i < e->arguments; i++)
+  nabla_text_add(text, "%s%s) : (!llvm.ptr%s", e->tabled ? ", %arguments" : "",
+                 e->fills ? ", %results" : "", *result ? ", !llvm.ptr" : "");
+  for (intptr_t i = 0; i < e->arguments + e->fills; i++)
     nabla_text_add(text, ", !llvm.ptr");
   nabla_text_add(text, ") -> ()\n");
 }
@@ -99,7 +100,7 @@ static void write_entry(nabla_text *text, MlirContext context, const entry *e) {
   nabla_text_add(text, "llvm.func ");
   add_symbol(text, context, CIFACE, e->name);
   nabla_text_add(text, "(!llvm.ptr%s", none ? "" : ", !llvm.ptr");
-  for (intptr_t i = 0; i < e->arguments; i++)
+  for (intptr_t i = 0; i < e->arguments + e->fills; i++)
     nabla_text_add(text, ", !llvm.ptr");
   nabla_text_add(text, ")\nllvm.func ");
   add_symbol(text, context, NABLA_ENTRY_PREFIX, e->name);
@@ -161,11 +162,13 @@ static void add_entry(nabla_lowering *l, MlirOperation function) {
   MlirType result =
       mlirLLVMFunctionTypeGetReturnType(nabla_function_type(function));
   int none = mlirTypeEqual(result, mlirLLVMVoidTypeGet(l->context));
+  const bool fills = nabla_op_has(function, NABLA_RESULT_TABLE_MARK);
   const entry e = {
       .name = name,
       .result = result,
-      .arguments = mlirLLVMFunctionTypeGetNumInputs(type) - 1 - !none,
+      .arguments = mlirLLVMFunctionTypeGetNumInputs(type) - 1 - !none - fills,
       .tabled = nabla_op_has(function, NABLA_TABLE_MARK),
+      .fills = fills,
       .alias = l->entries.size,
   };
   write_entry(&l->entries, l->context, &e);

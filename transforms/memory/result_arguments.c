@@ -5,6 +5,10 @@
 #include <mlir-c/BuiltinTypes.h>
 #include <stdlib.h>
 
+#include "dialect/encoding/encoding.h"
+#include "transforms/abi/part_ops.h"
+#include "transforms/ir/llvm_ops.h"
+
 /* Of a function that was changed: the numbers of its results, in order. */
 #define MARK "nabla.result_arguments"
 
@@ -36,8 +40,7 @@ static void extend_attributes(MlirOperation op) {
   free(all);
 }
 
-/* Sets the type of a function from its block and its terminator. */
-static bool update_type(MlirOperation function) {
+bool nabla_function_update_type(MlirOperation function) {
   MlirBlock entry = entry_of(function);
   MlirOperation end = mlirBlockGetTerminator(entry);
   const intptr_t inputs = mlirBlockGetNumArguments(entry);
@@ -59,24 +62,50 @@ MlirValue nabla_function_add_argument(MlirOperation function, MlirType type) {
   MlirValue added = mlirBlockAddArgument(entry_of(function), type,
                                          mlirOperationGetLocation(function));
   extend_attributes(function);
-  (void)update_type(function);
+  (void)nabla_function_update_type(function);
   return added;
 }
 
 /* ---- functions ---- */
 
-/* Whether result `number` is an allocation of static size of the function's
- * block, returned once. */
-static bool is_allocation(MlirBlock entry, MlirOperation end, intptr_t number) {
-  MlirValue value = mlirOperationGetOperand(end, number);
-  MlirOperation op = nabla_defining_op(value);
-  if (mlirOperationIsNull(op) || !nabla_is(op, "memref.alloc") ||
-      mlirOperationGetNumOperands(op) != 0 ||
-      !mlirBlockEqual(mlirOperationGetBlock(op), entry))
-    return false;
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++)
-    if (i != number && mlirValueEqual(mlirOperationGetOperand(end, i), value))
-      return false;
+MlirOperation nabla_result_allocation(MlirBlock entry, MlirValue value) {
+  static const char *const views[] = {"memref.cast", "memref.expand_shape",
+                                      "memref.collapse_shape"};
+  const MlirOperation none = {NULL};
+  for (;;) {
+    MlirOperation op = nabla_defining_op(value);
+    bool is_view = false;
+    if (mlirOperationIsNull(op) ||
+        !nabla_part_is_plain(mlirValueGetType(value)))
+      return none;
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+      is_view = is_view || nabla_is(op, views[i]);
+    if (!is_view)
+      return nabla_is(op, "memref.alloc") &&
+                     !nabla_op_has(op, NABLA_PART_MANUAL) &&
+                     mlirBlockEqual(mlirOperationGetBlock(op), entry)
+                 ? op
+                 : none;
+    value = mlirOperationGetOperand(op, 0);
+  }
+}
+
+/* The same where both have a static size. */
+static MlirOperation static_allocation(MlirBlock entry, MlirValue value) {
+  MlirOperation op = nabla_result_allocation(entry, value);
+  return !mlirOperationIsNull(op) && mlirOperationGetNumOperands(op) == 0 &&
+                 mlirShapedTypeHasStaticShape(mlirValueGetType(value))
+             ? op
+             : (MlirOperation){NULL};
+}
+
+/* Whether nothing else that is returned is in the allocation of result
+ * `number`, which has one. */
+static bool is_alone(const MlirOperation *roots, intptr_t count,
+                     intptr_t number) {
+  if (mlirOperationIsNull(roots[number])) return false;
+  for (intptr_t i = 0; i < count; i++)
+    if (i != number && roots[i].ptr == roots[number].ptr) return false;
   return true;
 }
 
@@ -92,17 +121,19 @@ bool nabla_result_arguments_make(MlirOperation function) {
   if (!mlirAttributeIsNull(attribute(function, "res_attrs"))) return true;
   int64_t *moved = calloc((size_t)count + 1, sizeof *moved);
   MlirValue *kept = calloc((size_t)count + 1, sizeof *kept);
+  MlirOperation *roots = calloc((size_t)count + 1, sizeof *roots);
   intptr_t moved_count = 0, kept_count = 0;
-  bool good = moved && kept;
+  bool good = moved && kept && roots;
+  for (intptr_t i = 0; good && i < count; i++)
+    roots[i] = static_allocation(entry, mlirOperationGetOperand(end, i));
   for (intptr_t i = 0; good && i < count; i++) {
-    if (is_allocation(entry, end, i))
+    if (is_alone(roots, count, i))
       moved[moved_count++] = i;
     else
       kept[kept_count++] = mlirOperationGetOperand(end, i);
   }
   for (intptr_t i = 0; good && i < moved_count; i++) {
-    MlirOperation alloc =
-        nabla_defining_op(mlirOperationGetOperand(end, moved[i]));
+    MlirOperation alloc = roots[moved[i]];
     MlirValue argument = mlirBlockAddArgument(
         entry, nabla_result_type(alloc, 0), mlirOperationGetLocation(alloc));
     extend_attributes(function);
@@ -114,10 +145,11 @@ bool nabla_result_arguments_make(MlirOperation function) {
     mlirOperationSetDiscardableAttributeByName(
         function, nabla_ref(MARK),
         mlirDenseI64ArrayGet(nabla_op_context(function), moved_count, moved));
-    good = update_type(function);
+    good = nabla_function_update_type(function);
   }
   free(moved);
   free(kept);
+  free(roots);
   return good || fail(function);
 }
 
@@ -130,6 +162,33 @@ static MlirValue allocate(MlirOperation before, MlirType type) {
       nabla_named(context, "operandSegmentSizes",
                   mlirDenseI32ArrayGet(context, 2, segments));
   nabla_op_spec spec = {"memref.alloc", 0, NULL, 1, &type, 1, &attributes};
+  return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
+}
+
+/* `buffer` as one of another shape, both of static size and plain. */
+static MlirValue reshape(MlirOperation before, MlirValue buffer,
+                         MlirType type) {
+  MlirContext context = nabla_op_context(before);
+  const intptr_t rank = mlirShapedTypeGetRank(type);
+  int64_t sizes[NABLA_MAX_RANK], strides[NABLA_MAX_RANK], stride = 1;
+  const int64_t offset = 0;
+  const int32_t segments[] = {1, 0, 0, 0};
+  if (mlirTypeEqual(mlirValueGetType(buffer), type)) return buffer;
+  for (intptr_t i = rank; i-- > 0; stride *= sizes[i]) {
+    sizes[i] = mlirShapedTypeGetDimSize(type, i);
+    strides[i] = stride;
+  }
+  MlirNamedAttribute attributes[] = {
+      nabla_named(context, "static_offsets",
+                  mlirDenseI64ArrayGet(context, 1, &offset)),
+      nabla_named(context, "static_sizes",
+                  mlirDenseI64ArrayGet(context, rank, sizes)),
+      nabla_named(context, "static_strides",
+                  mlirDenseI64ArrayGet(context, rank, strides)),
+      nabla_named(context, "operandSegmentSizes",
+                  mlirDenseI32ArrayGet(context, 4, segments))};
+  nabla_op_spec spec = {
+      "memref.reinterpret_cast", 1, &buffer, 1, &type, 4, attributes};
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
 }
 
@@ -181,8 +240,10 @@ bool nabla_result_arguments_pass(MlirOperation call, MlirOperation callee) {
     values[i] = mlirOperationGetOperand(call, i);
   for (intptr_t i = 0; good && i < moved; i++) {
     const int64_t number = mlirDenseI64ArrayGetElement(mark, i);
-    replaced[number] = allocate(call, nabla_result_type(call, number));
-    values[operands + i] = replaced[number];
+    values[operands + i] = allocate(call, mlirValueGetType(mlirBlockGetArgument(
+                                              entry_of(callee), operands + i)));
+    replaced[number] =
+        reshape(call, values[operands + i], nabla_result_type(call, number));
   }
   good = good && call_again(call, operands + moved, values, replaced);
   free(values);

@@ -6,8 +6,9 @@
 #include "transforms/ir/ir.h"
 
 /* Changes the signature of `function`, which is private and has one block: each
- * result that is an allocation of static size becomes an argument behind all
- * others. Returns false if out of memory, which was reported. */
+ * result that is an allocation of static size, or all of one in another shape,
+ * becomes an argument behind all others. Returns false if out of memory, which
+ * was reported. */
 bool nabla_result_arguments_make(MlirOperation function);
 
 /* Makes `call`, of a function that was changed, allocate its results. */
@@ -18,5 +19,13 @@ void nabla_result_arguments_finish(MlirOperation function);
 
 /* Adds an argument behind the others, and returns it. */
 MlirValue nabla_function_add_argument(MlirOperation function, MlirType type);
+
+/* Sets the type of a function of one block from its arguments and its return.
+ * Returns false if out of memory. */
+bool nabla_function_update_type(MlirOperation function);
+
+/* The allocation of the block `entry` that a returned buffer is, or all of
+ * which it is in another shape, both plain; null if there is none. */
+MlirOperation nabla_result_allocation(MlirBlock entry, MlirValue value);
 
 #endif
