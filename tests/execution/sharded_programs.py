@@ -23,13 +23,13 @@ def tensor(shape, kind="f32"):
 class Program:
     """Arguments, then operations of values that are there; all are of rank 2."""
 
-    def __init__(self, seed, mesh):
+    def __init__(self, seed, mesh, steps=None):
         self.rng, self.np_rng = random.Random(seed), np.random.default_rng(seed)
         self.mesh, self.lines = mesh, []
         self.arguments, self.values = [], []
         for _ in range(3):
             self.argument((self.rng.choice(SIZES), self.rng.choice(SIZES)))
-        for _ in range(self.rng.randint(4, 14)):
+        for _ in range(steps or self.rng.randint(4, 14)):
             self.step()
         self.given = self.values[-3:]
 

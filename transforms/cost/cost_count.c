@@ -52,7 +52,7 @@ static uint64_t width_of(MlirType element) {
 
 /* An implicit array has the size of its components: of a view, the whole
  * storage's. */
-static uint64_t bytes_of(MlirType type, uint64_t unknown) {
+uint64_t nabla_cost_array_bytes(MlirType type, uint64_t unknown) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
   if (!is_array(type)) return 0;
   if (!nablaTypeIsAImplicit(type))
@@ -61,7 +61,7 @@ static uint64_t bytes_of(MlirType type, uint64_t unknown) {
   uint64_t all = 0;
   uint32_t count = nabla_implicit_components(type, parts);
   for (uint32_t i = 0; i < count; i++)
-    all = nabla_cost_add(all, bytes_of(parts[i].type, unknown));
+    all = nabla_cost_add(all, nabla_cost_array_bytes(parts[i].type, unknown));
   return all;
 }
 
@@ -105,9 +105,11 @@ typedef struct sizes {
 static sizes sizes_of(MlirOperation op, uint64_t unknown) {
   sizes s = {.k = contracted(op, unknown)};
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
-    s.in = nabla_cost_add(s.in, bytes_of(nabla_operand_type(op, i), unknown));
+    s.in = nabla_cost_add(
+        s.in, nabla_cost_array_bytes(nabla_operand_type(op, i), unknown));
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
-    s.out = nabla_cost_add(s.out, bytes_of(nabla_result_type(op, i), unknown));
+    s.out = nabla_cost_add(
+        s.out, nabla_cost_array_bytes(nabla_result_type(op, i), unknown));
   if (mlirOperationGetNumResults(op) > 0)
     s.n = elements_of(nabla_result_type(op, 0), unknown);
   if (mlirOperationGetNumOperands(op) < 1) return s;
@@ -117,7 +119,7 @@ static sizes sizes_of(MlirOperation op, uint64_t unknown) {
   intptr_t rank = nabla_array_rank(first);
   s.r = rank > 0 ? elements_to(first, rank - 1, unknown) : 1;
   double share = s.m ? (double)s.n / (double)s.m : 0;
-  double part = share * (double)bytes_of(first, unknown);
+  double part = share * (double)nabla_cost_array_bytes(first, unknown);
   s.part = part < 1e18 ? (uint64_t)(part + 0.999) : UINT64_MAX;
   return s;
 }

@@ -19,6 +19,9 @@ uint64_t nabla_cost_times(uint64_t a, uint64_t b);
  * formula has a symbol that costs.def does not explain. */
 bool nabla_cost_of(MlirOperation op, uint64_t unknown, nabla_cost *out);
 
+/* Bytes of an array, of a packed one those of its components; 0 of others. */
+uint64_t nabla_cost_array_bytes(MlirType type, uint64_t unknown);
+
 /* Returns how often the body of a scan runs; `unknown` if this is not known. */
 uint64_t nabla_cost_rounds(MlirOperation scan, uint64_t unknown);
 

@@ -237,26 +237,6 @@ typedef struct result {
   MlirOperation next;
 } result;
 
-/* The dimension along which the join may leave each device its own piece, as
- * `to` wants it; -1. */
-static intptr_t scatters(const partition *p, const result *r,
-                         const nabla_division *to,
-                         const nabla_atom_list *atoms) {
-  for (intptr_t d = 0; d < to->rank; d++) {
-    const nabla_atom_list *now = &r->layout.dims[d], *then = &to->dims[d];
-    if (then->count != now->count + atoms->count ||
-        memcmp(now->at, then->at, now->count) ||
-        memcmp(then->at + now->count, atoms->at, atoms->count))
-      continue;
-    const int64_t size = nabla_array_dim(to->type, d);
-    if (now->count && nabla_layout_padded(p->shard, size, now) !=
-                          nabla_layout_padded(p->shard, size, then))
-      continue;
-    return d;
-  }
-  return -1;
-}
-
 /* The Nabla_ReduceKind that joins parts of a reduction: sums of booleans are
  * any, products are all. */
 static int joined_by(int kind, MlirType element) {
@@ -278,7 +258,8 @@ static bool join(partition *p, const nabla_shard_plan *it, result *r,
       continue;
     const int kind =
         joined_by(factor->join, nabla_array_element(r->layout.type));
-    const intptr_t dim = scatters(p, r, to, atoms);
+    const intptr_t dim =
+        nabla_reshard_scatters(p->shard, &r->layout, to, atoms);
     nabla_division after = r->layout;
     MlirType type;
     if (dim >= 0) after.dims[dim] = to->dims[dim];

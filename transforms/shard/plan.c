@@ -12,6 +12,7 @@
 typedef struct plans {
   const nabla_grid *grid;
   nabla_layout_map *map;
+  bool is_quiet;
 } plans;
 
 static nabla_division layout_of(plans *p, MlirValue value) {
@@ -21,6 +22,10 @@ static nabla_division layout_of(plans *p, MlirValue value) {
 void nabla_shard_plan_remark(MlirOperation op, const char *why) {
   nablaOptimizationRemark(mlirOperationGetLocation(op), true, "NotDivided",
                           CATEGORY, why);
+}
+
+static void remark(const plans *p, MlirOperation op, const char *why) {
+  if (!p->is_quiet) nabla_shard_plan_remark(op, why);
 }
 
 /* Factors of packed operands are divided as these are, which cannot be
@@ -46,13 +51,16 @@ static uint32_t force(plans *p, nabla_shard_plan *it) {
   return forced;
 }
 
-/* The longest list that an array gives to each factor. */
+/* The longest list that an array gives to each factor; of nabla.reshard, which
+ * is an exchange, its result. */
 static void choose(plans *p, nabla_shard_plan *it, uint32_t forced) {
   nabla_atom_list lists[NABLA_MAX_FACTORS];
   nabla_factors *f = &it->factors;
+  const bool is_reshard = nabla_is(it->op, "nabla.reshard");
   for (uint32_t a = 0; a < f->array_count; a++) {
     const nabla_division layout = layout_of(p, f->arrays[a].value);
-    if (!nabla_factors_split(p->grid, f, &f->arrays[a], &layout, lists))
+    if ((is_reshard && !f->arrays[a].is_result) ||
+        !nabla_factors_split(p->grid, f, &f->arrays[a], &layout, lists))
       continue;
     for (uint32_t i = 0; i < f->count; i++)
       if (nabla_factor_divides(&f->all[i]) && !(forced >> i & 1) &&
@@ -63,7 +71,7 @@ static void choose(plans *p, nabla_shard_plan *it, uint32_t forced) {
 
 /* An atom divides one factor: those of packed operands count first, then
  * contractions. */
-static void resolve(nabla_shard_plan *it, uint32_t forced) {
+static void resolve(const plans *p, nabla_shard_plan *it, uint32_t forced) {
   const nabla_factors *f = &it->factors;
   uint64_t used = 0;
   for (int turn = 0; turn < 3; turn++)
@@ -76,8 +84,8 @@ static void resolve(nabla_shard_plan *it, uint32_t forced) {
       while (k < it->lists[i].count && !(used >> it->lists[i].at[k] & 1))
         used |= (uint64_t)1 << it->lists[i].at[k++];
       if (k < it->lists[i].count)
-        nabla_shard_plan_remark(
-            it->op, "an axis is wanted for two factors: one is not divided");
+        remark(p, it->op,
+               "an axis is wanted for two factors: one is not divided");
       it->lists[i].count = k;
     }
 }
@@ -139,7 +147,7 @@ static void limit(plans *p, nabla_shard_plan *it) {
       layout.type = layout_of(p, array->value).type;
       if (nabla_layout_local(p->grid, &layout, &local, message)) continue;
       if (!take_atom(it, array)) break;
-      nabla_shard_plan_remark(it->op, message);
+      remark(p, it->op, message);
       changed = true;
     }
   }
@@ -160,17 +168,27 @@ static void explain(plans *p, const nabla_shard_plan *it) {
   if (why) nabla_shard_plan_remark(it->op, why);
 }
 
-void nabla_shard_plan_make(const nabla_grid *grid, nabla_layout_map *map,
-                           MlirOperation op, nabla_shard_plan *it) {
-  plans p = {grid, map};
+static void plan(plans *p, MlirOperation op, nabla_shard_plan *it) {
   memset(it, 0, sizeof *it);
   it->op = op;
   it->is_divided = nabla_op_factors(op, &it->factors);
   if (it->is_divided) {
-    const uint32_t forced = force(&p, it);
-    choose(&p, it, forced);
-    resolve(it, forced);
-    limit(&p, it);
+    const uint32_t forced = force(p, it);
+    choose(p, it, forced);
+    resolve(p, it, forced);
+    limit(p, it);
   }
-  explain(&p, it);
+  if (!p->is_quiet) explain(p, it);
+}
+
+void nabla_shard_plan_make(const nabla_grid *grid, nabla_layout_map *map,
+                           MlirOperation op, nabla_shard_plan *out) {
+  plans p = {grid, map, false};
+  plan(&p, op, out);
+}
+
+void nabla_shard_plan_try(const nabla_grid *grid, nabla_layout_map *map,
+                          MlirOperation op, nabla_shard_plan *out) {
+  plans p = {grid, map, true};
+  plan(&p, op, out);
 }

@@ -16,6 +16,10 @@ typedef struct nabla_shard_plan {
 void nabla_shard_plan_make(const nabla_grid *grid, nabla_layout_map *map,
                            MlirOperation op, nabla_shard_plan *out);
 
+/* The same without remarks. */
+void nabla_shard_plan_try(const nabla_grid *grid, nabla_layout_map *map,
+                          MlirOperation op, nabla_shard_plan *out);
+
 /* Says why an operation is divided less than it was asked. */
 void nabla_shard_plan_remark(MlirOperation op, const char *why);
 

@@ -61,6 +61,8 @@ typedef struct resharding {
   MlirOperation before, first;
   MlirValue value;
   nabla_division at;
+  const nabla_exchange_visitor *visitor; /* NULL: operations are created */
+  MlirType type;                         /* of the value, with a visitor */
 } resharding;
 
 /* A size of `n` pieces; `?` stays one. */
@@ -79,6 +81,10 @@ static MlirType with_size(MlirType type, intptr_t dim, int64_t size) {
                                  mlirRankedTensorTypeGetEncoding(type));
 }
 
+static MlirType type_of(const resharding *r) {
+  return r->visitor ? r->type : mlirValueGetType(r->value);
+}
+
 /* Notes the operation that made `value` as the first one. */
 static bool note(resharding *r, MlirValue value) {
   if (mlirValueIsNull(value)) return false;
@@ -86,6 +92,35 @@ static bool note(resharding *r, MlirValue value) {
     r->first = nabla_defining_op(value);
   r->value = value;
   return true;
+}
+
+/* Dimension `dim` as `size` elements. */
+static bool resize(resharding *r, intptr_t dim, int64_t size) {
+  if (!r->visitor)
+    return note(r, nabla_reshard_resize(r->before, r->value, dim, size));
+  if (!nabla_is_dynamic(size)) r->type = with_size(r->type, dim, size);
+  return true;
+}
+
+/* Creates a collective with a result of type `type`, or visits it. */
+static bool make(resharding *r, const char *name, const nabla_atom_list *atoms,
+                 intptr_t shrinks, intptr_t grows, MlirType type) {
+  const bool moves = shrinks >= 0 && grows >= 0;
+  if (r->visitor) {
+    r->visitor->visit(r->visitor->self, name, atoms, r->type, type);
+    r->type = type;
+    return true;
+  }
+  MlirContext context = nabla_op_context(r->before);
+  const nabla_builder b = {r->before};
+  const MlirNamedAttribute attributes[] = {
+      axes_of(r->shard, context, atoms),
+      nabla_build_integer(&b, moves ? "split" : "dim", 64,
+                          shrinks >= 0 ? shrinks : grows),
+      nabla_build_integer(&b, "concat", 64, grows)};
+  const nabla_op_spec spec = {name,          1,         &r->value, 1, &type,
+                              moves ? 3 : 2, attributes};
+  return note(r, nabla_build_op(&b, &spec));
 }
 
 /* A collective over `atoms`: dimension `grows` is then that of all pieces
@@ -96,37 +131,23 @@ static bool create(resharding *r, const char *name,
                    intptr_t grows) {
   char message[NABLA_MESSAGE_SIZE];
   MlirType type;
-  MlirContext context = nabla_op_context(r->before);
-  const nabla_builder b = {r->before};
-  const bool moves = shrinks >= 0 && grows >= 0;
   const int64_t n = nabla_atoms_product(&r->shard->atoms, atoms);
   if (!nabla_layout_local(r->shard, &r->at, &type, message)) {
-    nabla_error_at(r->before, "%s", message);
+    if (!r->visitor) nabla_error_at(r->before, "%s", message);
     return false;
   }
   int64_t size = 0;
   if (shrinks >= 0) {
     size = nabla_array_dim(type, shrinks);
-    if (!nabla_is_dynamic(size) &&
-        !note(r, nabla_reshard_resize(r->before, r->value, shrinks, n * size)))
-      return false;
+    if (!nabla_is_dynamic(size) && !resize(r, shrinks, n * size)) return false;
   }
   if (grows >= 0) {
-    size = nabla_array_dim(mlirValueGetType(r->value), grows);
+    size = nabla_array_dim(type_of(r), grows);
     type = with_size(type, grows, times(size, n));
   }
-  const MlirNamedAttribute attributes[] = {
-      axes_of(r->shard, context, atoms),
-      nabla_build_integer(&b, moves ? "split" : "dim", 64,
-                          shrinks >= 0 ? shrinks : grows),
-      nabla_build_integer(&b, "concat", 64, grows)};
-  const nabla_op_spec spec = {name,          1,         &r->value, 1, &type,
-                              moves ? 3 : 2, attributes};
-  if (!note(r, nabla_build_op(&b, &spec))) return false;
+  if (!make(r, name, atoms, shrinks, grows, type)) return false;
   (void)nabla_layout_local(r->shard, &r->at, &type, message);
-  return grows < 0 ||
-         note(r, nabla_reshard_resize(r->before, r->value, grows,
-                                      nabla_array_dim(type, grows)));
+  return grows < 0 || resize(r, grows, nabla_array_dim(type, grows));
 }
 
 /* How many of the first atoms of a dimension may stay where they are: padding
@@ -204,10 +225,15 @@ static bool gather(resharding *r, const nabla_division *to) {
   return true;
 }
 
+static bool walk(resharding *r, const nabla_division *to) {
+  return slice(r, to) && move(r, to) && gather(r, to) && slice(r, to);
+}
+
 MlirValue nabla_reshard(const nabla_grid *shard, MlirOperation before,
                         MlirValue value, const nabla_division *from,
                         const nabla_division *to, MlirOperation *first) {
-  resharding r = {shard, before, {NULL}, value, *from};
+  resharding r = {
+      .shard = shard, .before = before, .value = value, .at = *from};
   *first = (MlirOperation){NULL};
   if (nabla_layout_equal(from, to)) return value;
   if (nablaTypeIsAImplicit(from->type)) {
@@ -221,10 +247,38 @@ MlirValue nabla_reshard(const nabla_grid *shard, MlirOperation before,
                      nabla_layout_format(shard, from).data);
     return made;
   }
-  const bool good =
-      slice(&r, to) && move(&r, to) && gather(&r, to) && slice(&r, to);
+  const bool good = walk(&r, to);
   *first = r.first;
   return good ? r.value : (MlirValue){NULL};
+}
+
+bool nabla_reshard_visit(const nabla_grid *shard, const nabla_division *from,
+                         const nabla_division *to,
+                         const nabla_exchange_visitor *visitor) {
+  char message[NABLA_MESSAGE_SIZE];
+  resharding r = {.shard = shard, .at = *from, .visitor = visitor};
+  if (nabla_layout_equal(from, to)) return true;
+  return !nablaTypeIsAImplicit(from->type) &&
+         nabla_layout_local(shard, from, &r.type, message) && walk(&r, to);
+}
+
+intptr_t nabla_reshard_scatters(const nabla_grid *shard,
+                                const nabla_division *now,
+                                const nabla_division *to,
+                                const nabla_atom_list *atoms) {
+  for (intptr_t d = 0; d < to->rank; d++) {
+    const nabla_atom_list *has = &now->dims[d], *then = &to->dims[d];
+    if (then->count != has->count + atoms->count ||
+        memcmp(has->at, then->at, has->count) ||
+        memcmp(then->at + has->count, atoms->at, atoms->count))
+      continue;
+    const int64_t size = nabla_array_dim(to->type, d);
+    if (has->count && nabla_layout_padded(shard, size, has) !=
+                          nabla_layout_padded(shard, size, then))
+      continue;
+    return d;
+  }
+  return -1;
 }
 
 MlirValue nabla_reshard_join(const nabla_grid *shard, MlirOperation before,

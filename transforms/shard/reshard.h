@@ -11,8 +11,30 @@ MlirValue nabla_reshard(const nabla_grid *shard, MlirOperation before,
                         MlirValue value, const nabla_division *from,
                         const nabla_division *to, MlirOperation *first);
 
-/* The same of a packed array, whose components are exchanged; null, without a
- * report, where their pieces are none of the array. */
+/* Gets the collectives of an exchange: the name of each, such as
+ * "nabla.all_gather", its atoms, and the local types of its operand and result.
+ */
+typedef struct nabla_exchange_visitor {
+  void (*visit)(void *self, const char *name, const nabla_atom_list *atoms,
+                MlirType from, MlirType to);
+  void *self;
+} nabla_exchange_visitor;
+
+/* Visits what nabla_reshard would create, in this order. False where it would
+ * fail, and for packed arrays in different layouts. */
+bool nabla_reshard_visit(const nabla_grid *shard, const nabla_division *from,
+                         const nabla_division *to,
+                         const nabla_exchange_visitor *visitor);
+
+/* The dimension along which a join over `atoms` may leave each device its own
+ * piece, of a value in layout `now` that is wanted in layout `to`; -1. */
+intptr_t nabla_reshard_scatters(const nabla_grid *shard,
+                                const nabla_division *now,
+                                const nabla_division *to,
+                                const nabla_atom_list *atoms);
+
+/* nabla_reshard of a packed array, whose components are exchanged; null,
+ * without a report, where their pieces are none of the array. */
 MlirValue nabla_reshard_packed(const nabla_grid *shard, MlirOperation before,
                                MlirValue value, const nabla_division *from,
                                const nabla_division *to);

@@ -1,0 +1,177 @@
+"""nabla-auto-shard on random programs: what it says is the least cost is that of all
+solutions, one by one, with and without a limit of memory; and the bytes that it
+predicts are those of the collectives of the partitioned program.
+
+usage: auto_shard.py NABLA_RUN NABLA_OPT PROGRAMS
+NABLA_TEST_SEED, which is printed, draws other programs."""
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+from sharded_ops import MESHES
+from sharded_programs import Program
+
+MOST = 1 << 21  # solutions that are tried one by one
+GROUP = 25  # functions of a module
+
+COLLECTIVE = re.compile(
+    r"nabla\.(all_reduce|all_gather|reduce_scatter|all_to_all) .*axes = \[(.*?)\] : "
+    r"tensor<(.*?)>(?: -> tensor<(.*?)>)?$")
+AXIS = re.compile(r'"(\w+)(?::\(\d+\)(\d+))?"')
+WIDTHS = {"f32": 4, "i64": 8, "i32": 4, "i1": 1}
+
+
+def size(text):
+    *dims, kind = text.split("x")
+    return int(np.prod([int(d) for d in dims], dtype=int)), WIDTHS[kind]
+
+
+def received(line, mesh):
+    """Bytes that the first device receives, as a ring counts them."""
+    found = COLLECTIVE.search(line)
+    if not found:
+        return 0
+    name, axes, before, after = found.groups()
+    n = 1
+    for axis, part in AXIS.findall(axes):
+        n *= int(part) if part else mesh[axis]
+    count, width = size(before)
+    if name == "all_reduce":
+        return 2 * (n - 1) * (count // n) * width
+    if name == "all_gather":
+        return (n - 1) * count * width
+    if name == "reduce_scatter":
+        return (n - 1) * size(after)[0] * width
+    return (n - 1) * (count // n) * width
+
+
+def along(values, axes, rank):
+    """An array of costs as one of all nodes."""
+    shape = [1] * rank
+    for axis, length in zip(axes, np.shape(values)):
+        shape[axis] = length
+    return np.reshape(values if axes == sorted(axes) else np.transpose(values), shape)
+
+
+def brute(function, limit):
+    """The least cost of all solutions; None: too many."""
+    nodes = function["nodes"]
+    rank = len(nodes)
+    counts = [len(n["choices"]) for n in nodes]
+    if rank > 30 or np.prod([float(c) for c in counts]) > MOST:
+        return None
+    costs = np.zeros(counts)
+    held = np.zeros(counts)
+    for i, node in enumerate(nodes):
+        costs += along([c["seconds"] for c in node["choices"]], [i], rank)
+        held += along([c["bytes_held"] for c in node["choices"]], [i], rank)
+    for edge in function["edges"]:
+        costs += along(np.array(edge["seconds"]), [edge["from"], edge["to"]], rank)
+    if limit is not None:
+        costs[held > limit] = np.inf
+    return float(costs.min())
+
+
+def cost_of(function):
+    chosen = [n["chosen"] for n in function["nodes"]]
+    return sum(n["choices"][c]["seconds"] for n, c in zip(function["nodes"], chosen)
+               ) + sum(e["seconds"][chosen[e["from"]]][chosen[e["to"]]]
+                       for e in function["edges"])
+
+
+def held_of(function, pick=None):
+    return sum(n["choices"][n["chosen"]]["bytes_held"] if not pick else
+               pick(c["bytes_held"] for c in n["choices"]) for n in function["nodes"])
+
+
+class Group:
+    """Functions on one mesh."""
+
+    def __init__(self, opt, folder, seed, turn):
+        self.opt, self.folder = opt, folder
+        self.mesh = MESHES[turn % len(MESHES)]
+        self.texts = []
+        rng = random.Random(seed * 31 + turn)
+        for i in range(GROUP):
+            p = Program(seed * 1000003 + turn * GROUP + i, self.mesh,
+                        rng.choice((1, 1, 2, 3, 6)))
+            head, body = p.text(True).split("\n", 1)
+            self.texts.append(body.replace("@f(", "@f%d(" % i))
+        self.head = head
+
+    def run(self, memory=None):
+        program, plan = [os.path.join(self.folder, n) for n in ("p.mlir", "p.json")]
+        with open(program, "w", encoding="utf-8") as file:
+            file.write("\n".join([self.head] + self.texts))
+        done = subprocess.run(
+            [self.opt, program, "--nabla-auto-shard=dump=%s%s" % (
+                plan, " memory=%d" % memory if memory else ""),
+             "--nabla-propagate-sharding", "--nabla-partition"],
+            capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(done.stderr + open(program, encoding="utf-8").read())
+        with open(plan, encoding="utf-8") as file:
+            return json.load(file)["functions"], done.stdout
+
+    def fail(self, what, i, *values):
+        raise SystemExit("%s: %s\n%s\n%s" % (what, values, self.head, self.texts[i]))
+
+    def check_costs(self, functions, limit=None):
+        """How many were compared with all solutions."""
+        compared = 0
+        for i, f in enumerate(functions):
+            if not abs(cost_of(f) - f["seconds"]) <= 1e-6 * f["seconds"]:
+                self.fail("the cost is another", i, cost_of(f), f["seconds"])
+            if f["bound"] > f["seconds"] * (1 + 1e-9):
+                self.fail("the bound is above the cost", i, f["bound"])
+            if limit is not None and held_of(f) > limit:
+                self.fail("memory", i, held_of(f), limit)
+            best = brute(f, limit)
+            if best is None:
+                continue
+            if f["bound"] > best * (1 + 1e-6):
+                self.fail("the bound is wrong", i, f["bound"], best)
+            if f["exact"]:
+                compared += 1
+                if not abs(best - f["seconds"]) <= 1e-6 * best:
+                    self.fail("not the least cost", i, f["seconds"], best)
+        return compared
+
+    def check_bytes(self, functions, text):
+        mesh = dict(self.mesh)
+        bodies = re.split(r"\n  func\.func ", text)[1:]
+        for i, (f, body) in enumerate(zip(functions, bodies)):
+            found = sum(received(line, mesh) for line in body.split("\n"))
+            if found != f["bytes_exchanged"]:
+                self.fail("bytes", i, found, f["bytes_exchanged"], body)
+
+
+def main():
+    opt, count = sys.argv[2], int(sys.argv[3])
+    seed = int(os.environ.get("NABLA_TEST_SEED") or random.randrange(1 << 31))
+    print("seed %d" % seed, flush=True)
+    free = limited = exact = turn = 0
+    with tempfile.TemporaryDirectory() as folder:
+        while free < count:
+            group = Group(opt, folder, seed, turn)
+            functions, text = group.run()
+            free += group.check_costs(functions)
+            exact += sum(f["exact"] for f in functions)
+            group.check_bytes(functions, text)
+            limit = max(held_of(f, min) for f in functions)
+            functions, text = group.run(limit)
+            limited += group.check_costs(functions, limit)
+            group.check_bytes(functions, text)
+            turn += 1
+    print("%d programs, %d exact; %d equal the best of all solutions, with a limit of "
+          "memory %d" % (turn * GROUP, exact, free, limited))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+// Divisions that nabla-auto-shard finds, and what nabla-partition makes of them.
+// RUN: nabla-opt "%s" --nabla-auto-shard=memory=1GiB --nabla-propagate-sharding --nabla-partition --split-input-file --verify-diagnostics | FileCheck "%s"
+
+// Megatron for a pair of products of few rows: one all_reduce.
+// CHECK-LABEL: @megatron
+// CHECK-SAME: (%arg0: tensor<4x4096xf32>, %arg1: tensor<2048x4096xf32>, %arg2: tensor<4096x2048xf32>)
+nabla.mesh @m <["model"=4]>
+func.func @megatron(%x: tensor<4x4096xf32>, %up: tensor<8192x4096xf32>, %down: tensor<4096x8192xf32>) -> tensor<4x4096xf32> {
+  // CHECK-NEXT: %[[H:.*]] = nabla.linear %arg0, %arg1
+  // CHECK-NEXT: %[[S:.*]] = nabla.silu %[[H]] : tensor<4x2048xf32>
+  // CHECK-NEXT: %[[Y:.*]] = nabla.linear %[[S]], %arg2
+  // CHECK-NEXT: %[[R:.*]] = nabla.all_reduce sum %[[Y]] axes = ["model"] : tensor<4x4096xf32>
+  // CHECK-NEXT: return %[[R]]
+  %h = nabla.linear %x, %up : tensor<4x4096xf32>, tensor<8192x4096xf32>
+  %s = nabla.silu %h : tensor<4x8192xf32>
+  %y = nabla.linear %s, %down : tensor<4x8192xf32>, tensor<4096x8192xf32>
+  return %y : tensor<4x4096xf32>
+}
+
+// -----
+// Data parallelism for many rows: weights are whole.
+// CHECK-LABEL: @rows
+// CHECK-SAME: (%arg0: tensor<8192x64xf32>, %arg1: tensor<256x64xf32>, %arg2: tensor<64x256xf32>)
+nabla.mesh @m <["data"=4]>
+func.func @rows(%x: tensor<32768x64xf32>, %up: tensor<256x64xf32>, %down: tensor<64x256xf32>) -> tensor<32768x64xf32> {
+  // CHECK-NEXT: %[[H:.*]] = nabla.linear %arg0, %arg1
+  // CHECK-NEXT: %[[Y:.*]] = nabla.linear %[[H]], %arg2
+  // CHECK-NEXT: nabla.all_gather %[[Y]] dim = 0 axes = ["data"]
+  %h = nabla.linear %x, %up : tensor<32768x64xf32>, tensor<256x64xf32>
+  %y = nabla.linear %h, %down : tensor<32768x256xf32>, tensor<64x256xf32>
+  return %y : tensor<32768x64xf32>
+}
+
+// -----
+// What is annotated stays, though another division is cheaper: the weight is
+// whole, the constraint is met.
+// CHECK-LABEL: @annotated
+// CHECK-SAME: %arg1: tensor<8192x4096xf32>)
+nabla.mesh @m <["model"=4]>
+func.func @annotated(%x: tensor<4x4096xf32>, %w: tensor<8192x4096xf32> {nabla.sharding = #nabla.sharding<@m, [{}, {}]>}) -> tensor<4x8192xf32> {
+  // CHECK: nabla.exp %{{.*}} : tensor<1x8192xf32>
+  %h = nabla.linear %x, %w : tensor<4x4096xf32>, tensor<8192x4096xf32>
+  %s = nabla.sharding_constraint %h : tensor<4x8192xf32> sharding = #nabla.sharding<@m, [{"model"}, {}]>
+  %e = nabla.exp %s : tensor<4x8192xf32>
+  return %e : tensor<4x8192xf32>
+}
+
+// -----
+// An argument of 1.5 GiB does not fit whole.
+// CHECK-LABEL: @memory
+// CHECK-SAME: %arg0: tensor<{{98304x1024|24576x4096}}xf32>
+nabla.mesh @m <["model"=4]>
+func.func @memory(%w: tensor<98304x4096xf32>) -> tensor<98304x4096xf32> {
+  %e = nabla.cumsum %w dim = 0 : tensor<98304x4096xf32>
+  %y = nabla.cumsum %e dim = 1 : tensor<98304x4096xf32>
+  return %y : tensor<98304x4096xf32>
+}

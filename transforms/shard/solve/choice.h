@@ -1,0 +1,74 @@
+/* Problems of choice: nodes, each with a number of choices that have costs, and
+ * edges, which have a cost for each pair of choices. The solution of least
+ * total cost is found by elimination of one node after the other, which is
+ * exact on chains, trees, and whatever is narrow; where tables would grow too
+ * large, bounds are found in the same way, and nodes are fixed by branch and
+ * bound. Functions are defined in eliminate.c, search.c and improve.c. */
+#ifndef NABLA_TRANSFORMS_SHARD_SOLVE_CHOICE_H
+#define NABLA_TRANSFORMS_SHARD_SOLVE_CHOICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct nabla_choice_node {
+  uint32_t count;        /* of choices, at least 1 */
+  const double *costs;   /* seconds */
+  const uint64_t *bytes; /* of memory */
+} nabla_choice_node;
+
+/* `costs` has a row for each choice of `a`. Several edges of the same pair add
+ * up; no edge joins a node to itself. */
+typedef struct nabla_choice_edge {
+  uint32_t a, b;
+  const double *costs;
+} nabla_choice_edge;
+
+typedef struct nabla_choice {
+  size_t node_count, edge_count;
+  const nabla_choice_node *nodes;
+  const nabla_choice_edge *edges;
+  uint64_t memory;    /* limit of the sum of bytes; UINT64_MAX: none       */
+  size_t table_limit; /* entries of a table; 0: a default                  */
+  double work_limit;  /* additions, after which no subproblem begins; 0: a
+                         default */
+} nabla_choice;
+
+typedef struct nabla_choice_answer {
+  uint32_t *chosen; /* of the caller: a choice for each node */
+  double cost, bound;
+  uint64_t bytes;
+  bool is_feasible; /* within the limit of memory */
+  uint32_t subproblems;
+} nabla_choice_answer;
+
+/* Finds a solution, of which `bound` says what no solution is cheaper than.
+ * `out->chosen` has a first solution, which is kept unless a cheaper one is
+ * found. False if out of memory. */
+bool nabla_choice_solve(const nabla_choice *problem, nabla_choice_answer *out);
+
+/* The cost and the bytes of a solution. */
+double nabla_choice_cost(const nabla_choice *problem, const uint32_t *chosen);
+uint64_t nabla_choice_bytes(const nabla_choice *problem,
+                            const uint32_t *chosen);
+
+/* One pass over all tables: with `fixed` (UINT32_MAX: free) and `price`
+ * seconds for each byte, a solution, and a bound of the cost of all, prices
+ * included. `split`: a node whose table was too large, UINT32_MAX if none was;
+ * then the solution is the best. False if out of memory. */
+typedef struct nabla_choice_pass {
+  const uint32_t *fixed;
+  double price;
+  uint32_t *chosen;
+  double bound;
+  uint32_t split;
+  double work; /* additions */
+} nabla_choice_pass;
+bool nabla_choice_eliminate(const nabla_choice *problem,
+                            nabla_choice_pass *pass);
+
+/* Changes single nodes while that makes a solution cheaper, prices included. */
+void nabla_choice_improve(const nabla_choice *problem, const uint32_t *fixed,
+                          double price, uint32_t *chosen);
+
+#endif

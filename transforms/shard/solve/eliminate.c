@@ -1,0 +1,344 @@
+/* Elimination of nodes: see choice.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transforms/shard/solve/choice.h"
+
+enum { SCOPE = 12, TABLE_LIMIT = 1 << 20 };
+
+/* A function of some nodes: a table with an entry for each combination of their
+ * choices, of which the last node's vary fastest. */
+typedef struct table {
+  uint32_t count, nodes[SCOPE];
+  double *entries;
+  bool is_used; /* was summed into another one */
+  int32_t next; /* of the same bucket */
+} table;
+
+typedef struct elimination {
+  const nabla_choice *problem;
+  nabla_choice_pass *pass;
+  table *tables;
+  size_t count, capacity;
+  uint32_t *order, *place; /* of nodes; each node's place in it */
+  int32_t *buckets;        /* first table of each node's bucket; -1 */
+  size_t table_limit;
+  bool failed; /* out of memory */
+} elimination;
+
+static uint32_t size_of(const elimination *e, uint32_t node) {
+  return e->pass->fixed[node] == UINT32_MAX ? e->problem->nodes[node].count : 1;
+}
+
+/* The choice that is number `i` of those that are left. */
+static uint32_t choice_of(const elimination *e, uint32_t node, uint32_t i) {
+  return e->pass->fixed[node] == UINT32_MAX ? i : e->pass->fixed[node];
+}
+
+static table *add_table(elimination *e, uint32_t count, const uint32_t *nodes) {
+  size_t size = 1;
+  if (e->count == e->capacity) {
+    const size_t capacity = e->capacity ? 2 * e->capacity : 256;
+    table *more = realloc(e->tables, capacity * sizeof *more);
+    if (!more) return e->failed = true, NULL;
+    e->tables = more;
+    e->capacity = capacity;
+  }
+  table *t = &e->tables[e->count];
+  *t = (table){.count = count, .next = -1};
+  for (uint32_t i = 0; i < count; i++) {
+    t->nodes[i] = nodes[i];
+    size *= size_of(e, nodes[i]);
+  }
+  t->entries = malloc(size * sizeof *t->entries);
+  if (!t->entries) return e->failed = true, NULL;
+  e->count++;
+  return t;
+}
+
+static bool read_problem(elimination *e) {
+  const nabla_choice *p = e->problem;
+  for (uint32_t n = 0; n < p->node_count; n++) {
+    table *t = add_table(e, 1, &n);
+    for (uint32_t i = 0; t && i < size_of(e, n); i++) {
+      const uint32_t at = choice_of(e, n, i);
+      const nabla_choice_node *node = &p->nodes[n];
+      t->entries[i] =
+          node->costs[at] + e->pass->price * (double)node->bytes[at];
+    }
+  }
+  for (size_t k = 0; k < p->edge_count; k++) {
+    const nabla_choice_edge *edge = &p->edges[k];
+    const uint32_t ends[] = {edge->a, edge->b};
+    const uint32_t rows = size_of(e, edge->a), columns = size_of(e, edge->b);
+    table *t = add_table(e, 2, ends);
+    for (uint32_t i = 0; t && i < rows; i++)
+      for (uint32_t j = 0; j < columns; j++)
+        t->entries[i * columns + j] =
+            edge->costs[(size_t)choice_of(e, edge->a, i) *
+                            p->nodes[edge->b].count +
+                        choice_of(e, edge->b, j)];
+  }
+  return !e->failed;
+}
+
+/* ---- the order: first the node whose table is smallest ---- */
+
+typedef struct neighbours {
+  uint32_t count, capacity, *at;
+} neighbours;
+
+static bool join(neighbours *n, uint32_t other) {
+  for (uint32_t i = 0; i < n->count; i++)
+    if (n->at[i] == other) return true;
+  if (n->count == n->capacity) {
+    const uint32_t capacity = n->capacity ? 2 * n->capacity : 8;
+    uint32_t *more = realloc(n->at, capacity * sizeof *more);
+    if (!more) return false;
+    n->at = more;
+    n->capacity = capacity;
+  }
+  n->at[n->count++] = other;
+  return true;
+}
+
+static void part(neighbours *n, uint32_t other) {
+  for (uint32_t i = 0; i < n->count; i++)
+    if (n->at[i] == other) {
+      n->at[i] = n->at[--n->count];
+      return;
+    }
+}
+
+static double weight(const elimination *e, const neighbours *n) {
+  double product = 1;
+  for (uint32_t i = 0; i < n->count; i++) product *= size_of(e, n->at[i]);
+  return product;
+}
+
+/* Removes `node`, whose neighbours become neighbours of each other. */
+static bool remove_node(neighbours *all, uint32_t node) {
+  neighbours *n = &all[node];
+  for (uint32_t i = 0; i < n->count; i++) part(&all[n->at[i]], node);
+  for (uint32_t i = 0; i < n->count && n->count < 64; i++)
+    for (uint32_t j = 0; j < n->count; j++)
+      if (i != j && !join(&all[n->at[i]], n->at[j])) return false;
+  return true;
+}
+
+static bool find_order(elimination *e) {
+  const size_t count = e->problem->node_count;
+  neighbours *all = calloc(count + 1, sizeof *all);
+  double *weights = calloc(count + 1, sizeof *weights);
+  bool good = all && weights;
+  for (size_t k = 0; good && k < e->problem->edge_count; k++) {
+    const nabla_choice_edge *edge = &e->problem->edges[k];
+    good = join(&all[edge->a], edge->b) && join(&all[edge->b], edge->a);
+  }
+  for (size_t n = 0; good && n < count; n++) {
+    weights[n] = weight(e, &all[n]);
+    e->place[n] = UINT32_MAX;
+  }
+  for (uint32_t at = 0; good && at < count; at++) {
+    uint32_t best = UINT32_MAX;
+    for (uint32_t n = 0; n < count; n++)
+      if (e->place[n] == UINT32_MAX &&
+          (best == UINT32_MAX || weights[n] < weights[best]))
+        best = n;
+    e->order[at] = best;
+    e->place[best] = at;
+    good = remove_node(all, best);
+    for (uint32_t i = 0; good && i < all[best].count; i++)
+      weights[all[best].at[i]] = weight(e, &all[all[best].at[i]]);
+  }
+  for (size_t n = 0; all && n < count; n++) free(all[n].at);
+  free(all);
+  free(weights);
+  e->failed = e->failed || !good;
+  return good;
+}
+
+/* ---- sums ---- */
+
+/* Puts a table where the first of its nodes is eliminated. */
+static void put(elimination *e, size_t index) {
+  table *t = &e->tables[index];
+  uint32_t first = t->nodes[0];
+  for (uint32_t i = 1; i < t->count; i++)
+    if (e->place[t->nodes[i]] < e->place[first]) first = t->nodes[i];
+  t->next = e->buckets[first];
+  e->buckets[first] = (int32_t)index;
+}
+
+/* Adds the nodes of `t` to a scope, in which `node` stays last; whether the
+ * table of the others is small enough. */
+static bool widen(const elimination *e, const table *t, uint32_t node,
+                  uint32_t *count, uint32_t scope[SCOPE + 1]) {
+  uint32_t n = *count, wide[SCOPE + 1];
+  double size = 1;
+  memcpy(wide, scope, n * sizeof *wide);
+  for (uint32_t i = 0; i < t->count; i++) {
+    bool has = t->nodes[i] == node;
+    for (uint32_t k = 0; k < n; k++) has = has || wide[k] == t->nodes[i];
+    if (has) continue;
+    if (n == SCOPE) return false;
+    wide[n++] = t->nodes[i];
+  }
+  for (uint32_t k = 0; k < n; k++) size *= size_of(e, wide[k]);
+  if (size > (double)e->table_limit) return false;
+  memcpy(scope, wide, n * sizeof *wide);
+  *count = n;
+  return true;
+}
+
+/* How far entries of `t` lie apart whose choices of `node` differ by one. */
+static size_t stride(const elimination *e, const table *t, uint32_t node) {
+  size_t all = 1;
+  for (uint32_t i = t->count; i-- > 0;) {
+    if (t->nodes[i] == node) return all;
+    all *= size_of(e, t->nodes[i]);
+  }
+  return 0;
+}
+
+enum { TERMS = 64 };
+
+typedef struct sum {
+  uint32_t count; /* of terms */
+  const double *terms[TERMS];
+  size_t strides[TERMS][SCOPE + 1]; /* along each node of the scope, and last
+                                       the one that is eliminated */
+} sum;
+
+/* The least sum over the choices of the last node. */
+static double least(const sum *s, const size_t *at, uint32_t last,
+                    uint32_t choices) {
+  double best = 0;
+  for (uint32_t c = 0; c < choices; c++) {
+    double value = 0;
+    for (uint32_t t = 0; t < s->count; t++)
+      value += s->terms[t][at[t] + c * s->strides[t][last]];
+    if (!c || value < best) best = value;
+  }
+  return best;
+}
+
+/* Fills `out` by the least sums, its scope in row-major order. */
+static void fill(const elimination *e, const sum *s, const table *out,
+                 uint32_t node) {
+  uint32_t digits[SCOPE] = {0};
+  size_t at[TERMS] = {0};
+  for (size_t entry = 0;; entry++) {
+    out->entries[entry] = least(s, at, out->count, size_of(e, node));
+    uint32_t d = out->count;
+    while (d-- > 0) {
+      const bool more = digits[d] + 1 < size_of(e, out->nodes[d]);
+      for (uint32_t t = 0; t < s->count; t++)
+        at[t] = more ? at[t] + s->strides[t][d]
+                     : at[t] - digits[d] * s->strides[t][d];
+      digits[d] = more ? digits[d] + 1 : 0;
+      if (more) break;
+    }
+    if (d == UINT32_MAX) {
+      e->pass->work +=
+          (double)(entry + 1) * (double)size_of(e, node) * (double)s->count;
+      return;
+    }
+  }
+}
+
+/* Sums tables of the bucket of `node`, as many as one table has room for, and
+ * keeps the least over its choices; whether any is left. */
+static bool eliminate_some(elimination *e, uint32_t node) {
+  uint32_t count = 0, scope[SCOPE + 1], used = 0;
+  int32_t taken[TERMS];
+  bool left = false;
+  for (int32_t i = e->buckets[node]; i >= 0; i = e->tables[i].next) {
+    if (e->tables[i].is_used) continue;
+    if (used == TERMS || !widen(e, &e->tables[i], node, &count, scope)) {
+      left = true;
+      continue;
+    }
+    e->tables[i].is_used = true;
+    taken[used++] = i;
+  }
+  table *out = used ? add_table(e, count, scope) : NULL;
+  if (!out) {
+    e->failed = true;
+    return false;
+  }
+  sum s = {.count = used};
+  for (uint32_t t = 0; t < used; t++) {
+    const table *from = &e->tables[taken[t]];
+    s.terms[t] = from->entries;
+    for (uint32_t k = 0; k < count; k++)
+      s.strides[t][k] = stride(e, from, scope[k]);
+    s.strides[t][count] = stride(e, from, node);
+  }
+  fill(e, &s, out, node);
+  if (count)
+    put(e, e->count - 1);
+  else
+    e->pass->bound += out->entries[0];
+  return left;
+}
+
+/* ---- the solution ---- */
+
+/* Nodes in the reverse order: the best choice for those that are known. */
+static void decode(elimination *e) {
+  uint32_t *chosen = e->pass->chosen;
+  for (size_t at = e->problem->node_count; at-- > 0;) {
+    const uint32_t node = e->order[at];
+    double best = 0;
+    uint32_t found = 0;
+    for (uint32_t c = 0; c < size_of(e, node); c++) {
+      double value = 0;
+      for (int32_t i = e->buckets[node]; i >= 0; i = e->tables[i].next) {
+        const table *t = &e->tables[i];
+        size_t entry = 0;
+        for (uint32_t k = 0; k < t->count; k++) {
+          const uint32_t own = t->nodes[k] == node ? c : chosen[t->nodes[k]];
+          entry = entry * size_of(e, t->nodes[k]) + own;
+        }
+        value += t->entries[entry];
+      }
+      if (c && value >= best) continue;
+      best = value;
+      found = c;
+    }
+    chosen[node] = found;
+  }
+  for (uint32_t n = 0; n < e->problem->node_count; n++)
+    chosen[n] = choice_of(e, n, chosen[n]);
+}
+
+bool nabla_choice_eliminate(const nabla_choice *problem,
+                            nabla_choice_pass *pass) {
+  const size_t count = problem->node_count;
+  elimination e = {
+      .problem = problem,
+      .pass = pass,
+      .order = calloc(count + 1, sizeof(uint32_t)),
+      .place = calloc(count + 1, sizeof(uint32_t)),
+      .buckets = malloc((count + 1) * sizeof(int32_t)),
+      .table_limit = problem->table_limit ? problem->table_limit : TABLE_LIMIT};
+  pass->bound = pass->work = 0;
+  pass->split = UINT32_MAX;
+  e.failed = !e.order || !e.place || !e.buckets;
+  if (!e.failed && find_order(&e) && read_problem(&e)) {
+    for (size_t n = 0; n < count; n++) e.buckets[n] = -1;
+    const size_t given = e.count;
+    for (size_t i = 0; i < given; i++) put(&e, i);
+    for (size_t at = 0; at < count && !e.failed; at++)
+      while (eliminate_some(&e, e.order[at]))
+        if (pass->split == UINT32_MAX) pass->split = e.order[at];
+    if (!e.failed) decode(&e);
+  }
+  for (size_t i = 0; i < e.count; i++) free(e.tables[i].entries);
+  free(e.tables);
+  free(e.order);
+  free(e.place);
+  free(e.buckets);
+  return !e.failed;
+}

@@ -1,0 +1,229 @@
+/* Options of arguments, and of operations that are divided in one way; lists of
+ * options: see options.h. */
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transforms/cost/cost_count.h"
+#include "transforms/shard/shard_map.h"
+#include "transforms/shard/solve/options.h"
+#include "transforms/shard/ties.h"
+#include "transforms/state/state.h"
+
+/* ---- lists ---- */
+
+nabla_shard_option *nabla_option_add(nabla_option_lists *lists,
+                                     nabla_shard_options *to) {
+  if (to->count == to->capacity) {
+    const uint32_t capacity = to->capacity ? 2 * to->capacity : 8;
+    nabla_shard_option *more = realloc(to->all, capacity * sizeof *more);
+    if (!more) return lists->failed = true, NULL;
+    to->all = more;
+    to->capacity = capacity;
+  }
+  nabla_shard_option *o = &to->all[to->count];
+  memset(o, 0, sizeof *o);
+  o->operands = calloc((size_t)to->operand_count + 1, sizeof *o->operands);
+  o->results = calloc((size_t)to->result_count + 1, sizeof *o->results);
+  to->count++;
+  if (o->operands && o->results) return o;
+  return lists->failed = true, NULL;
+}
+
+nabla_shard_options *nabla_options_find(nabla_option_lists *lists,
+                                        const void **key, size_t key_count) {
+  for (size_t i = 0; i < lists->count; i++)
+    if (lists->all[i]->key_count == key_count &&
+        !memcmp(lists->all[i]->key, key, key_count * sizeof *key)) {
+      free((void *)key);
+      return lists->all[i];
+    }
+  if (lists->count == lists->capacity) {
+    const size_t capacity = lists->capacity ? 2 * lists->capacity : 64;
+    nabla_shard_options **more =
+        realloc((void *)lists->all, capacity * sizeof *more);
+    if (more) {
+      lists->all = more;
+      lists->capacity = capacity;
+    }
+  }
+  nabla_shard_options *made = calloc(1, sizeof *made);
+  if (!made || lists->count == lists->capacity) {
+    free(made);
+    free((void *)key);
+    lists->failed = true;
+    return NULL;
+  }
+  made->key = key;
+  made->key_count = key_count;
+  return lists->all[lists->count++] = made;
+}
+
+void nabla_option_lists_deinit(nabla_option_lists *lists) {
+  for (size_t i = 0; i < lists->count; i++) {
+    nabla_shard_options *at = lists->all[i];
+    for (uint32_t k = 0; k < at->count; k++) {
+      free(at->all[k].operands);
+      free(at->all[k].results);
+    }
+    free(at->all);
+    free((void *)at->key);
+    free(at);
+  }
+  free((void *)lists->all);
+  nabla_layout_map_deinit(&lists->map);
+}
+
+/* ---- annotations, axes ---- */
+
+bool nabla_option_keeps(const nabla_grid *grid, MlirAttribute sharding,
+                        const nabla_division *layout) {
+  if (!nabla_sharding_is(sharding)) return true;
+  const nabla_sharding asked = nabla_sharding_read(sharding);
+  nabla_division wanted = nabla_layout_whole(layout->type);
+  if (!nabla_layout_read(grid, &asked, &wanted)) return false;
+  for (uint32_t d = 0; d < asked.rank; d++) {
+    const nabla_atom_list *a = &wanted.dims[d], *b = &layout->dims[d];
+    if (a->count > b->count || memcmp(a->at, b->at, a->count) ||
+        (a->count < b->count && !asked.dims[d].is_open))
+      return false;
+  }
+  return true;
+}
+
+static void give_axis(const nabla_grid *grid, uint32_t axis,
+                      nabla_atom_list *list) {
+  for (uint32_t i = 0; i < grid->atoms.count; i++)
+    if (grid->atoms.axis[i] == axis) list->at[list->count++] = (uint8_t)i;
+}
+
+void nabla_options_assign(
+    const nabla_grid *grid, uint32_t slots, const bool *takes,
+    void (*visit)(void *self, const nabla_atom_list *lists), void *self) {
+  uint32_t at[NABLA_MESH_MAX_AXES] = {0}; /* slot + 1; 0: none */
+  for (;;) {
+    nabla_atom_list lists[NABLA_MAX_FACTORS];
+    memset(lists, 0, sizeof lists);
+    for (uint32_t axis = 0; axis < grid->mesh.count; axis++)
+      if (at[axis]) give_axis(grid, axis, &lists[at[axis] - 1]);
+    visit(self, lists);
+    uint32_t axis = 0;
+    for (; axis < grid->mesh.count; axis++) {
+      do at[axis]++;
+      while (at[axis] <= slots && !takes[at[axis] - 1]);
+      if (at[axis] <= slots) break;
+      at[axis] = 0;
+    }
+    if (axis == grid->mesh.count) return;
+  }
+}
+
+/* ---- arguments ---- */
+
+typedef struct argument {
+  nabla_option_lists *lists;
+  nabla_shard_options *out;
+  MlirAttribute sharding; /* what was annotated */
+  nabla_division whole;
+} argument;
+
+static void add_layout(argument *a, const nabla_division *layout) {
+  char message[NABLA_MESSAGE_SIZE];
+  MlirType local;
+  if (!nabla_layout_local(a->lists->grid, layout, &local, message) ||
+      !nabla_option_keeps(a->lists->grid, a->sharding, layout))
+    return;
+  for (uint32_t i = 0; i < a->out->count; i++)
+    if (nabla_layout_equal(&a->out->all[i].results[0], layout)) return;
+  nabla_shard_option *o = nabla_option_add(a->lists, a->out);
+  if (!o) return;
+  o->results[0] = *layout;
+  o->held = nabla_cost_array_bytes(local, 1);
+}
+
+static void try_layout(void *self, const nabla_atom_list *lists) {
+  argument *a = self;
+  nabla_division layout = a->whole;
+  memcpy(layout.dims, lists, (size_t)layout.rank * sizeof *lists);
+  add_layout(a, &layout);
+}
+
+const nabla_shard_options *nabla_options_of_argument(nabla_option_lists *lists,
+                                                     MlirOperation function,
+                                                     intptr_t index) {
+  MlirType type = mlirValueGetType(
+      mlirBlockGetArgument(nabla_function_body(function), index));
+  const void **key = calloc(3, sizeof *key);
+  argument a = {.lists = lists,
+                .sharding = nabla_state_attribute(function, NABLA_ARGUMENTS,
+                                                  index, NABLA_SHARDING),
+                .whole = nabla_layout_whole(type)};
+  if (!key) return lists->failed = true, NULL;
+  key[0] = "argument";
+  key[1] = type.ptr;
+  key[2] = a.sharding.ptr;
+  a.out = nabla_options_find(lists, key, 3);
+  if (!a.out || a.out->count) return a.out;
+  a.out->result_count = 1;
+  if (nabla_layout_takes(type)) {
+    bool takes[NABLA_MAX_RANK];
+    nabla_division asked = a.whole;
+    for (intptr_t d = 0; d < a.whole.rank; d++)
+      takes[d] = !nabla_is_dynamic(nabla_array_dim(type, d)) &&
+                 nabla_array_dim(type, d) > 1;
+    if (nabla_sharding_is(a.sharding)) {
+      const nabla_sharding sharding = nabla_sharding_read(a.sharding);
+      if (nabla_layout_read(lists->grid, &sharding, &asked))
+        add_layout(&a, &asked);
+    }
+    nabla_options_assign(lists->grid, (uint32_t)a.whole.rank, takes, try_layout,
+                         &a);
+  }
+  if (!a.out->count) { /* an annotation that cannot be met, a number */
+    a.sharding = mlirAttributeGetNull();
+    add_layout(&a, &a.whole);
+  }
+  return lists->failed ? NULL : a.out;
+}
+
+/* ---- one way ---- */
+
+bool nabla_options_are_given(MlirOperation op) {
+  return nabla_is_shard_map(op) || nabla_is(op, "func.return") ||
+         nabla_is(op, "func.call");
+}
+
+static nabla_division given_layout(const nabla_grid *grid, MlirOperation op,
+                                   bool takes, intptr_t index, MlirType type) {
+  if (nabla_is_shard_map(op))
+    return nabla_shard_map_layout(grid, op, takes ? "in" : "out", index, type);
+  MlirOperation function = nabla_is(op, "func.return")
+                               ? mlirOperationGetParentOperation(op)
+                               : nabla_called(op);
+  if (mlirOperationIsNull(function)) return nabla_layout_whole(type);
+  const bool is_argument = takes && nabla_is(op, "func.call");
+  return nabla_layout_of_port(grid, function,
+                              is_argument ? NABLA_ARGUMENTS : NABLA_RESULTS,
+                              index, type);
+}
+
+void nabla_options_give(nabla_option_lists *lists, MlirOperation op,
+                        nabla_shard_options *out) {
+  nabla_shard_option *o = nabla_option_add(lists, out);
+  if (!o) return;
+  for (intptr_t i = 0; i < out->operand_count; i++) {
+    MlirType type = nabla_operand_type(op, i);
+    o->operands[i] = nabla_layout_takes(type)
+                         ? given_layout(lists->grid, op, true, i, type)
+                         : nabla_layout_whole(type);
+    o->operands[i].type = type;
+  }
+  for (intptr_t r = 0; r < out->result_count; r++) {
+    MlirType type = nabla_result_type(op, r);
+    o->results[r] = nabla_layout_takes(type)
+                        ? given_layout(lists->grid, op, false, r, type)
+                        : nabla_layout_whole(type);
+    o->results[r].type = type;
+  }
+}
