@@ -146,3 +146,17 @@ func.func @exchanged_broadcast(%x: tensor<16x1x16xf32>) -> tensor<4x16x16x16xf32
   %2 = nabla.abs %1 : tensor<4x16x16x16xf32>
   return %2 : tensor<4x16x16x16xf32>
 }
+
+// Vectors of unknown sizes along different dimensions are no cluster, even
+// where one operation reads both.
+// CHECK-LABEL: func.func @along_two
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_exp(%arg0)
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_exp(%arg1)
+func.func @along_two(%x: tensor<?xf32>, %y: tensor<?xf32>, %n: index, %m: index) -> tensor<?x?xf32> {
+  %0 = nabla.exp %x : tensor<?xf32>
+  %1 = nabla.exp %y : tensor<?xf32>
+  %2 = nabla.broadcast_in_dim %0 dims = [0] sizes(%n, %m) : tensor<?xf32> -> tensor<?x?xf32>
+  %3 = nabla.broadcast_in_dim %1 dims = [1] sizes(%n, %m) : tensor<?xf32> -> tensor<?x?xf32>
+  %4 = nabla.mul %2, %3 : tensor<?x?xf32>, tensor<?x?xf32>
+  return %4 : tensor<?x?xf32>
+}

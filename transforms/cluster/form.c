@@ -131,19 +131,38 @@ static bool merge(nabla_cluster_forming *f, int to, int from) {
   return true;
 }
 
+/* Whether the sizes of a cluster are those of the operation's result because
+ * the operation takes `value` of it: not through a broadcast, which may put it
+ * along other dimensions, where sizes are unknown. */
+static bool has_sizes(const nabla_cluster_forming *f, int cluster,
+                      MlirValue value) {
+  const nabla_cluster *c = &f->clusters[cluster];
+  const size_t number = nabla_block_index_definition(f->index, value);
+  if (number != SIZE_MAX && f->cluster_of[number] == cluster) return true;
+  for (int d = 0; d < c->rank; d++)
+    if (nabla_is_dynamic(c->dims[d])) return false;
+  return true;
+}
+
 /* The youngest cluster of an operand that can grow; the others are merged into
  * it where that is possible. */
 static bool join_any(nabla_cluster_forming *f, size_t number) {
   MlirOperation op = f->index->ops[number];
   int best = -1;
+  bool is_direct = false;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
-    int one = cluster_of(f, mlirOperationGetOperand(op, i));
-    if (one > best && grows(f, one, number)) best = one;
+    MlirValue value = mlirOperationGetOperand(op, i);
+    int one = cluster_of(f, value);
+    if (one < 0 || one < best || !grows(f, one, number)) continue;
+    is_direct = (one == best && is_direct) || has_sizes(f, one, value);
+    best = one;
   }
   if (best < 0) return false;
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
-    int one = cluster_of(f, mlirOperationGetOperand(op, i));
-    if (one >= 0 && one != best && grows(f, one, number))
+  for (intptr_t i = 0; is_direct && i < mlirOperationGetNumOperands(op); i++) {
+    MlirValue value = mlirOperationGetOperand(op, i);
+    int one = cluster_of(f, value);
+    if (one >= 0 && one != best && has_sizes(f, one, value) &&
+        grows(f, one, number))
       (void)merge(f, best, one);
   }
   return try_join(f, best, number);
