@@ -158,6 +158,40 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_function_count(
 NABLA_API NABLA_MUST_USE nabla_status nabla_function_print(
     nabla_function *function, const nabla_sink *sink, nabla_diag *diag);
 
+/* Writes the signatures that are kept to a file: their programs as MLIR
+ * bytecode of version 4, and the values of dense arrays that they captured. The
+ * file stands under its name when it is complete.
+ * @param force  replace an existing file
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  no signature was traced yet
+ *         NABLA_UNSUPPORTED       a packed array was captured
+ *         NABLA_EXISTS            without `force`
+ *         NABLA_IO, NABLA_TOO_LARGE, NABLA_NO_MEMORY
+ * Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_function_save(
+    nabla_function *function, const char *path, int force, nabla_diag *diag);
+
+/* Reads a file of nabla_function_save, also of earlier versions of this
+ * library. The function is called, and makes sessions, as the one that was
+ * saved: with trees of the same structure and the same bytes of static values,
+ * which therefore hold no pointers. A signature is compiled when it is called
+ * first, and counted as a hit; there are no others than those of the file.
+ * While another function is traced, a loaded function cannot be called.
+ *
+ * A file is as trusted as code: its hash guards against damage, not malice.
+ * @param engine  outlives the function
+ * @param out     the caller's, to destroy
+ * @return NABLA_OK
+ *         NABLA_CORRUPT      damaged, with the offset
+ *         NABLA_UNSUPPORTED  of a later version, or an operation that this
+ *                            library does not have, by name
+ *         NABLA_IO, NABLA_TOO_LARGE, NABLA_NO_MEMORY
+ * Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_function_load(nabla_engine *engine,
+                                                          const char *path,
+                                                          nabla_function **out,
+                                                          nabla_diag *diag);
+
 /* Makes a session (nabla/session.h) of the signature of `arguments` and
  * `results`; its function is "main". The inputs of a run are the leaves of the
  * arguments that are no states, the outputs those of the results that are none,

@@ -54,6 +54,10 @@ struct nabla_engine {
   nabla_engine_statistics counts;
 };
 
+const nabla_environment *nabla_engine_environment(const nabla_engine *engine) {
+  return &engine->environment;
+}
+
 const nabla_allocator *nabla_engine_allocator(const nabla_engine *engine) {
   return engine->environment.allocator;
 }

@@ -31,6 +31,7 @@ NABLA_MUST_USE nabla_status nabla_array_policy_read(const char *text,
                                                     nabla_diag *diag);
 
 const nabla_allocator *nabla_engine_allocator(const nabla_engine *engine);
+const nabla_environment *nabla_engine_environment(const nabla_engine *engine);
 /* That of its arrays (watch.h); NULL unless it is a debug engine. */
 struct nabla_watch *nabla_engine_watch(const nabla_engine *engine);
 

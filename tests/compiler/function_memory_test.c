@@ -10,11 +10,12 @@
 #include "tests/support/temp_folder.h"
 
 static temp_folder folder; /* with the object cache: a compilation is short */
-static char file[300];
+static char file[300], saved[300];
 
 static void set_up(void) {
   temp_folder_create(&folder);
   temp_folder_path(&folder, "tree.safetensors", file);
+  temp_folder_path(&folder, "function", saved);
 }
 
 TestSuite(function_memory, .init = set_up, .timeout = 300);
@@ -71,8 +72,19 @@ static void body(nabla_scope *scope, const nabla_tree *in, nabla_tree *out,
 
 /* ---- runs ---- */
 
-static nabla_status use(nabla_scope *scope, nabla_function *function,
-                        nabla_diag *diag) {
+static nabla_status use_saved(nabla_engine *engine, nabla_function *function,
+                              const nabla_tree *in, nabla_diag *diag) {
+  nabla_function *loaded = NULL;
+  nabla_tree out = nabla_tree_of_array(NULL);
+  nabla_status status = nabla_function_save(function, saved, 1, diag);
+  if (!status) status = nabla_function_load(engine, saved, &loaded, diag);
+  if (!status) status = nabla_function_call(loaded, in, &out, diag);
+  nabla_function_destroy(loaded);
+  return status;
+}
+
+static nabla_status use(nabla_engine *engine, nabla_scope *scope,
+                        nabla_function *function, nabla_diag *diag) {
   float values[3] = {1, 2, 3};
   const nabla_dense dense = {values, NABLA_DTYPE_F32, 1, {3}};
   nabla_tree item = nabla_tree_of_array(nabla_array_of(scope, &dense));
@@ -91,6 +103,7 @@ static nabla_status use(nabla_scope *scope, nabla_function *function,
     status = nabla_function_session(function, &in, &out, NULL, &session, diag);
     nabla_session_close(session);
   }
+  if (!status) status = use_saved(engine, function, &in, diag);
   if (!status) status = nabla_tree_write(&in, file, 1, &environment, diag);
   if (!status) status = nabla_tree_read(scope, file, &environment, &in, diag);
   return status;
@@ -115,7 +128,7 @@ static nabla_status run(const nabla_allocator *allocator) {
   if (!status) status = nabla_scope_create(engine, &scope, &diag);
   if (!status)
     status = nabla_function_create(engine, body, &how, &function, &diag);
-  if (!status) status = use(scope, function, &diag);
+  if (!status) status = use(engine, scope, function, &diag);
   cr_expect(!status || *diag.what, "no text with %d", (int)status);
   nabla_function_destroy(function);
   nabla_scope_end(scope);

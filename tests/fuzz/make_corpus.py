@@ -843,7 +843,26 @@ def saved_seeds():
         yield f"begin_{size}", good[:size]
 
 
+def function_seeds():
+    """The golden file, its body, and bodies with one number changed."""
+    golden = pathlib.Path(__file__).parents[1] / "golden/function-v1.nabla"
+    data = golden.read_bytes()
+    body = data[40:]
+    yield "golden", data
+    yield "body", body
+    yield "no_signatures", struct.pack("<IcI", 1, b"f", 0)[:5] + bytes(21)
+    for at in (0, 4, 8, 39):
+        yield f"header_{at}", data[:at]
+    for at in list(range(0, len(body), 101)) + [len(body) - 1]:
+        yield f"begin_{at}", body[:at]
+        for value in (0, 0xFFFFFFFF):
+            changed = bytearray(body)
+            changed[at:at + 4] = struct.pack("<I", value)
+            yield f"number_{at}_{value:x}", bytes(changed)
+
+
 TARGETS = {
+    "function": function_seeds,
     "saved": saved_seeds,
     "config": config_seeds,
     "header": header_seeds, "index": index_seeds, "state": state_seeds,

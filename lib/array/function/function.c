@@ -189,6 +189,7 @@ static void free_traced(nabla_function *function, nabla_traced *traced) {
   nabla_free(allocator, traced->results, traced->result_count,
              sizeof *traced->results);
   nabla_free(allocator, traced->key, 1, traced->key_size);
+  nabla_free(allocator, traced->text, 1, traced->text_size);
   nabla_buffer_deinit(&traced->bytecode);
   if (traced->program) nabla_engine_give(function->engine, traced->program);
   if (traced->sessions) nabla_engine_give(function->engine, traced->sessions);
@@ -375,6 +376,13 @@ static nabla_status refuse_growth(const nabla_function_arguments *call,
   return status;
 }
 
+static void add_counts(nabla_function *function, const nabla_traced *traced) {
+  function->counts.materializations += traced->counts.materializations;
+  function->counts.rules += traced->counts.replaced;
+  function->counts.declined += traced->counts.declined;
+  function->counts.fused += traced->counts.fused;
+}
+
 static nabla_status trace_new(const nabla_function_arguments *call,
                               XXH128_hash_t hash, nabla_traced **out,
                               nabla_diag *diag) {
@@ -400,11 +408,52 @@ static nabla_status trace_new(const nabla_function_arguments *call,
     return status;
   }
   function->counts.bytes += traced->bytes;
-  function->counts.materializations += traced->counts.materializations;
-  function->counts.rules += traced->counts.replaced;
-  function->counts.declined += traced->counts.declined;
-  function->counts.fused += traced->counts.fused;
+  add_counts(function, traced);
   *out = traced;
+  return NABLA_OK;
+}
+
+nabla_status nabla_function_add_saved(nabla_function *function,
+                                      const uint8_t *key, size_t key_size,
+                                      nabla_traced **out, nabla_diag *diag) {
+  const nabla_buffer bytes = {.data = (uint8_t *)key, .size = key_size};
+  const XXH128_hash_t hash = XXH3_128bits(key, key_size);
+  if (!key_size || find(function, hash, &bytes))
+    return nabla_fail(diag, NABLA_CORRUPT,
+                      "a signature without a key, or one that is there twice");
+  NABLA_TRY(add(function, hash, &bytes, out, diag));
+  (*out)->state = NABLA_SIGNATURE_SAVED;
+  return NABLA_OK;
+}
+
+/* Compiles a signature that was loaded, which has a user; the lock is held. It
+ * is given back after a failure. */
+static nabla_status compile_saved(const nabla_function_arguments *call,
+                                  nabla_traced *traced, nabla_diag *diag) {
+  nabla_function *function = call->function;
+  nabla_status status = NABLA_OK;
+  if (traced->argument_count != call->count ||
+      traced->result_count != call->result_count)
+    status = nabla_fail(diag, NABLA_CORRUPT,
+                        "the file of the function %s: a signature with a key "
+                        "of another number of arguments or results",
+                        function->options.name);
+  traced->state = NABLA_SIGNATURE_TRACING;
+  pthread_mutex_unlock(&function->lock);
+  const double start = nabla_milliseconds();
+  if (!status) status = nabla_function_compile_saved(function, traced, diag);
+  const double spent = nabla_milliseconds() - start;
+  pthread_mutex_lock(&function->lock);
+  function->counts.compile_ms += spent;
+  traced->state = status ? NABLA_SIGNATURE_SAVED : NABLA_SIGNATURE_READY;
+  pthread_cond_broadcast(&function->changed);
+  if (status) {
+    traced->bytes = 0;
+    give(function, traced);
+    return status;
+  }
+  function->counts.bytes += traced->bytes;
+  add_counts(function, traced);
   return NABLA_OK;
 }
 
@@ -414,10 +463,16 @@ static nabla_status take(const nabla_function_arguments *call,
   const XXH128_hash_t hash = XXH3_128bits(call->key.data, call->key.size);
   for (;;) {
     nabla_traced *traced = find(function, hash, &call->key);
-    if (!traced) return trace_new(call, hash, out, diag);
+    if (!traced)
+      return function->is_loaded ? nabla_function_refuse_unsaved(call, diag)
+                                 : trace_new(call, hash, out, diag);
     traced->users++;
     while (traced->state == NABLA_SIGNATURE_TRACING)
       pthread_cond_wait(&function->changed, &function->lock);
+    if (traced->state == NABLA_SIGNATURE_SAVED) {
+      const nabla_status status = compile_saved(call, traced, diag);
+      if (status) return status;
+    }
     if (traced->state == NABLA_SIGNATURE_READY) {
       function->counts.hits++;
       make_newest(function, traced);

@@ -1,6 +1,6 @@
 /* Functions (nabla/function.h) and their signatures: the cache (function.c),
- * tracing (function_trace.c), calls (function_call.c) and sessions
- * (function_session.c). */
+ * tracing (function_trace.c), calls (function_call.c), sessions
+ * (function_session.c) and files (function_save.c, function_load.c). */
 #ifndef NABLA_ARRAY_FUNCTION_H
 #define NABLA_ARRAY_FUNCTION_H
 
@@ -16,6 +16,7 @@ typedef enum nabla_signature_state {
   NABLA_SIGNATURE_TRACING,
   NABLA_SIGNATURE_READY,
   NABLA_SIGNATURE_FAILED,
+  NABLA_SIGNATURE_SAVED, /* it was loaded, and is compiled when it is called */
 } nabla_signature_state;
 
 /* Where an unknown size of a result comes from. */
@@ -36,6 +37,8 @@ typedef struct nabla_traced {
   XXH128_hash_t hash;
   uint8_t *key; /* a copy */
   size_t key_size;
+  char *text; /* of a signature that was loaded, for messages; or NULL */
+  size_t text_size;
   nabla_signature_state state;
   bool is_kept; /* in the table */
   uint32_t users;
@@ -64,6 +67,7 @@ struct nabla_function {
   /* NULL, or frees `options.self` when the function is destroyed. */
   void (*release)(void *self);
   uint64_t number; /* of this process */
+  bool is_loaded;  /* has the signatures of its file only */
   nabla_array_policy policy;
   /* Copies; texts are in `texts`. */
   nabla_function_options options;
@@ -106,6 +110,30 @@ nabla_function_trace(const nabla_function_arguments *call, nabla_traced *traced,
 NABLA_MUST_USE nabla_status nabla_function_take(
     const nabla_function_arguments *call, nabla_traced **out, nabla_diag *diag);
 void nabla_function_give(nabla_function *function, nabla_traced *traced);
+
+/* The signature after `last`, by use, that has a program; the caller gives it
+ * back. NULL at the end. */
+nabla_traced *nabla_function_next(nabla_function *function, nabla_traced *last);
+/* Finds or compiles a program of one signature of this function alone; `label`
+ * tells its uses apart. */
+NABLA_MUST_USE nabla_status nabla_function_take_program(
+    const nabla_function *function, nabla_traced *traced, const char *label,
+    nabla_program **out, nabla_diag *diag);
+
+/* ---- of loaded functions ---- */
+
+/* Adds a signature, which the caller fills before the function is called. */
+NABLA_MUST_USE nabla_status nabla_function_add_saved(nabla_function *function,
+                                                     const uint8_t *key,
+                                                     size_t key_size,
+                                                     nabla_traced **out,
+                                                     nabla_diag *diag);
+/* Compiles the program of a signature. */
+NABLA_MUST_USE nabla_status nabla_function_compile_saved(
+    nabla_function *function, nabla_traced *traced, nabla_diag *diag);
+/* Says which signatures the function has; its lock is held. */
+NABLA_MUST_USE nabla_status nabla_function_refuse_unsaved(
+    const nabla_function_arguments *call, nabla_diag *diag);
 
 /* The entry of a list by the name of its argument, or result; NULL. */
 const nabla_function_replacement *nabla_function_find(

@@ -55,10 +55,17 @@ static nabla_status add_leaf(void *self, const char *name, nabla_array **place,
     return nabla_fail(
         diag, NABLA_INVALID_ARGUMENT, "the function %s: argument %zu: %s",
         call->function->options.name, call->count, NABLA_USE_AFTER_RELEASE);
-  const uint32_t head[3] = {(uint32_t)array->dense.dtype, array->dense.rank,
-                            array->is_weak};
+  /* A packed type is told by its text: a key holds in every process. */
+  const nabla_dtype dtype = array->dense.dtype;
+  const bool is_packed = nabla_dtype_is_packed(dtype);
+  const uint32_t head[3] = {is_packed ? UINT32_MAX : (uint32_t)dtype,
+                            array->dense.rank, array->is_weak};
   call->count++;
   NABLA_TRY(nabla_buffer_append(&call->key, head, sizeof head, diag));
+  if (is_packed) {
+    const char *text = nabla_packed_text(dtype);
+    NABLA_TRY(nabla_buffer_append(&call->key, text, strlen(text) + 1, diag));
+  }
   NABLA_TRY(nabla_buffer_append(&call->leaves_memory, &array,
                                 sizeof(nabla_array *), diag));
   for (uint32_t d = 0; d < array->dense.rank; d++) {

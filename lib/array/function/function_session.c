@@ -1,5 +1,6 @@
 /* Sessions of functions, and printing. */
 #include <stdio.h>
+#include <string.h>
 
 #include "lib/array/dtypes.h"
 #include "lib/array/function/function.h"
@@ -16,15 +17,15 @@ static nabla_status write_bytecode(void *self, nabla_buffer *bytecode,
                              traced->bytecode.size, diag);
 }
 
-/* The program of the sessions of one signature of one function: its captures
- * are bound, so that no other function shares it. */
-static nabla_status take_program(const nabla_function *function,
-                                 nabla_traced *traced, nabla_program **out,
-                                 nabla_diag *diag) {
-  static const char label[] = "session";
+/* For sessions: captures are bound, so that no other function shares it. */
+nabla_status nabla_function_take_program(const nabla_function *function,
+                                         nabla_traced *traced,
+                                         const char *label, nabla_program **out,
+                                         nabla_diag *diag) {
   nabla_buffer key;
   nabla_buffer_init(&key, function->allocator, "a session", SIZE_MAX / 2);
-  nabla_status status = nabla_buffer_append(&key, label, sizeof label, diag);
+  nabla_status status =
+      nabla_buffer_append(&key, label, strlen(label) + 1, diag);
   if (!status)
     status = nabla_buffer_append(&key, &function->number,
                                  sizeof function->number, diag);
@@ -74,7 +75,8 @@ static nabla_status provide_program(nabla_function *function,
                                     nabla_traced *traced, nabla_diag *diag) {
   nabla_program *program;
   nabla_status status = NABLA_OK;
-  NABLA_TRY(take_program(function, traced, &program, diag));
+  NABLA_TRY(
+      nabla_function_take_program(function, traced, "session", &program, diag));
   pthread_mutex_lock(&function->lock);
   const bool is_first = !traced->sessions;
   if (is_first) status = bind_captures(traced, program, diag);
@@ -182,11 +184,12 @@ static nabla_status print(const nabla_recorder *recorder,
   return p.status;
 }
 
-/* The signature after `last`, by use, which the caller gives back; NULL. */
-static nabla_traced *next_of(nabla_function *function, nabla_traced *last) {
+nabla_traced *nabla_function_next(nabla_function *function,
+                                  nabla_traced *last) {
   pthread_mutex_lock(&function->lock);
   nabla_traced *traced = last ? last->older : function->newest;
-  while (traced && traced->state != NABLA_SIGNATURE_READY)
+  while (traced && traced->state != NABLA_SIGNATURE_READY &&
+         traced->state != NABLA_SIGNATURE_SAVED)
     traced = traced->older;
   if (traced) traced->users++;
   pthread_mutex_unlock(&function->lock);
@@ -200,10 +203,10 @@ nabla_status nabla_function_print(nabla_function *function,
   nabla_recorder *recorder;
   NABLA_TRY(nabla_engine_take_recorder(function->engine, &recorder, diag));
   nabla_status status = NABLA_OK;
-  nabla_traced *traced = next_of(function, NULL);
+  nabla_traced *traced = nabla_function_next(function, NULL);
   while (traced) {
     if (!status) status = print(recorder, traced, sink, diag);
-    nabla_traced *next = status ? NULL : next_of(function, traced);
+    nabla_traced *next = status ? NULL : nabla_function_next(function, traced);
     nabla_function_give(function, traced);
     traced = next;
   }
