@@ -10,7 +10,6 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -19,6 +18,7 @@
 #include "lib/base/cpus.h"
 #include "lib/base/memory.h"
 #include "lib/base/require.h"
+#include "lib/base/thread.h"
 
 /* How long a waiting thread spins. A worker that sleeps is late by tens of
  * microseconds, so this covers the pauses between the regions of one kernel
@@ -241,33 +241,17 @@ static void *work(void *argument) {
   }
 }
 
-/* Blocks signals in workers, so that the main thread gets them. Signals that a
- * thread causes itself (SIGSEGV, ...) stay unblocked, or a crash would be
- * silent. */
-static void block_signals(sigset_t *out_before) {
-  static const int own[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
-                            SIGTRAP, SIGABRT, SIGSYS};
-  sigset_t blocked;
-  sigfillset(&blocked);
-  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-    sigdelset(&blocked, own[i]);
-  pthread_sigmask(SIG_SETMASK, &blocked, out_before);
-}
-
 /* Starts the workers. Returns 0, or the error number of the first that could
  * not be started. */
 static int start_workers(nabla_pool *pool) {
-  sigset_t before;
   int error = 0;
-  block_signals(&before);
   while (!error && pool->started + 1 < pool->size) {
     worker *next = &pool->workers[pool->started];
     next->pool = pool;
     next->number = pool->started + 1;
-    error = pthread_create(&next->thread, NULL, work, next);
+    error = nabla_thread_start(&next->thread, NULL, work, next);
     if (!error) pool->started++;
   }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
   return error;
 }
 

@@ -8,7 +8,7 @@
 
 #include "lib/base/file/file.h"
 #include "lib/base/require.h"
-#include "lib/base/stack.h"
+#include "lib/base/thread.h"
 #include "lib/compiler/bytecode.h"
 #include "lib/compiler/cache.h"
 #include "lib/compiler/codegen.h"

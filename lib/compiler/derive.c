@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/base/require.h"
-#include "lib/base/stack.h"
+#include "lib/base/thread.h"
 #include "lib/compiler/context.h"
 #include "lib/kernels/builder/text.h"
 #include "nabla/compiler.h"

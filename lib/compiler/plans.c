@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lib/base/isa.h"
-#include "lib/base/stack.h"
+#include "lib/base/thread.h"
 #include "lib/compiler/jit.h"
 #include "lib/compiler/kernels.h"
 #include "lib/kernels/builder/text.h"

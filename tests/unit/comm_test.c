@@ -200,3 +200,61 @@ Test(comm, a_rank_that_fails, .timeout = 20) {
   cr_expect(strstr(a.diag.what, "rank 1: out of luck"), "%s", a.diag.what);
   nabla_comm_destroy(comm);
 }
+
+/* ---- starting and waiting ------------------------------------------------ */
+
+enum { STARTED = 3 };
+
+/* Starts three exchanges, makes a fourth at once, and waits for the three from
+ * the last to the first. */
+static void *start_and_wait(void *self) {
+  rank *r = self;
+  float in[STARTED + 1], out[STARTED + 1];
+  nabla_collective c = r->c;
+  for (int i = 0; i <= STARTED; i++) {
+    in[i] = (float)(10 * i) + r->in;
+    c.in = &in[i], c.out = &out[i];
+    r->status = i < STARTED ? nabla_comm_start(r->comm, &c, &r->diag)
+                            : nabla_comm_run(r->comm, &c, &r->diag);
+    if (r->status) return NULL;
+  }
+  for (int i = STARTED; i-- > 0;) {
+    r->status = nabla_comm_wait(r->comm, c.rank, &out[i], &r->diag);
+    if (r->status) return NULL;
+  }
+  r->out = 0;
+  for (int i = 0; i <= STARTED; i++) r->out += out[i] == 20 * (float)i + 3;
+  return NULL;
+}
+
+Test(comm, exchanges_that_are_started, .timeout = 20) {
+  nabla_comm *comm;
+  pthread_t thread;
+  cr_assert_eq(nabla_comm_threads(2, &comm, &diag), 0);
+  rank a = make_rank(comm, 0, 1), b = make_rank(comm, 1, 1);
+  a.in = 1, b.in = 2;
+  cr_assert_eq(pthread_create(&thread, NULL, start_and_wait, &b), 0);
+  start_and_wait(&a);
+  pthread_join(thread, NULL);
+  cr_expect_eq(a.status, NABLA_OK, "%s", a.diag.what);
+  cr_expect_eq(b.status, NABLA_OK, "%s", b.diag.what);
+  cr_expect_eq(a.out, STARTED + 1);
+  cr_expect_eq(b.out, STARTED + 1);
+  cr_expect_eq(nabla_comm_wait(comm, 0, &a.out, &diag), NABLA_CORRUPT);
+  cr_expect(strstr(diag.what, "that was not started"), "%s", diag.what);
+  nabla_comm_destroy(comm);
+}
+
+/* No other rank comes: a run that fails gives the exchange up, at once. */
+Test(comm, a_run_that_leaves_started_exchanges, .timeout = 20) {
+  nabla_comm *comm;
+  cr_assert_eq(nabla_comm_threads(2, &comm, &diag), 0);
+  rank a = make_rank(comm, 0, 1);
+  a.c.in = &a.in, a.c.out = &a.out;
+  cr_assert_eq(nabla_comm_start(comm, &a.c, &diag), 0);
+  nabla_comm_leave(comm, 0, "an operation failed");
+  cr_expect_eq(nabla_comm_status(comm, &diag), NABLA_CANCELLED);
+  cr_expect(strstr(diag.what, "rank 0: an operation failed"), "%s", diag.what);
+  cr_expect_eq(nabla_comm_wait(comm, 0, &a.out, &diag), NABLA_CORRUPT);
+  nabla_comm_destroy(comm);
+}

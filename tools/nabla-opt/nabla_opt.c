@@ -10,7 +10,7 @@
 #include "dialect/dialect.h"
 #include "lib/base/file/file.h"
 #include "lib/base/nesting.h"
-#include "lib/base/stack.h"
+#include "lib/base/thread.h"
 #include "tools/common/stream.h"
 #include "tools/common/tool.h"
 #include "tools/nabla-opt/bytecode.h"

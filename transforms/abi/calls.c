@@ -135,9 +135,9 @@ typedef struct numbering {
 
 /* Attributes of passes, which no handler sees. */
 static bool is_of_passes(MlirStringRef name) {
-  static const char *const own[] = {NABLA_CALL_SITE, NABLA_CALL_BATCH,
-                                    "nabla.vjp", "nabla.jvp",
-                                    "nabla.symbolic_zeros"};
+  static const char *const own[] = {
+      NABLA_CALL_SITE, NABLA_CALL_BATCH, NABLA_CALL_IN_PLACE,
+      "nabla.vjp",     "nabla.jvp",      "nabla.symbolic_zeros"};
   for (size_t i = 0; i < sizeof own / sizeof *own; i++)
     if (nabla_text_equals(name, own[i])) return true;
   return false;

@@ -114,4 +114,8 @@ bool nabla_name_check(MlirOperation function, MlirAttribute name,
                       const char *key, const char *noun, intptr_t index,
                       const char *example);
 
+/* Attribute of a custom_call with one result: the number of the argument in
+ * whose memory the handler leaves it. */
+#define NABLA_CALL_IN_PLACE "nabla.in_place"
+
 #endif

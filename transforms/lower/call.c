@@ -5,6 +5,7 @@
 #include <mlir-c/BuiltinTypes.h>
 #include <stdio.h>
 
+#include "dialect/verify/checks.h"
 #include "transforms/abi/calls.h"
 #include "transforms/ir/service_text.h"
 #include "transforms/lower/list.h"
@@ -16,6 +17,7 @@ typedef struct calling {
   int64_t site;
   intptr_t arrays, results;
   intptr_t word, words; /* the next, and how many */
+  intptr_t in_place;    /* the argument in whose memory the result is; -1 */
   char name[64];
 } calling;
 
@@ -47,8 +49,15 @@ static void put_number(calling *c, uint64_t number) {
   put_value(c, "n", c->word);
 }
 
-/* dtype, rank, address and dimensions of buffer %bNUMBER of type `type`. */
-static void put_buffer(calling *c, intptr_t number, MlirType type) {
+/* The number of the buffer of result `r`. */
+static intptr_t result_buffer(const calling *c, intptr_t r) {
+  return c->in_place < 0 ? c->arrays + r : c->in_place;
+}
+
+/* dtype, rank, address and dimensions of buffer %bBUFFER of type `type`, array
+ * `number` of the call. */
+static void put_buffer(calling *c, intptr_t number, intptr_t buffer,
+                       MlirType type) {
   nabla_dtype dtype = NABLA_DTYPE_F32;
   intptr_t rank = mlirShapedTypeGetRank(type);
   (void)nabla_call_dtype(mlirShapedTypeGetElementType(type), &dtype);
@@ -56,7 +65,7 @@ static void put_buffer(calling *c, intptr_t number, MlirType type) {
   put_number(c, (uint64_t)rank);
   nabla_text_add(c->text,
                  "  %%p%td = memref.extract_aligned_pointer_as_index %%b%td : ",
-                 number, number);
+                 number, buffer);
   add_memref(c->text, type);
   nabla_text_add(c->text,
                  " -> index\n"
@@ -72,7 +81,7 @@ static void put_buffer(calling *c, intptr_t number, MlirType type) {
     nabla_text_add(c->text,
                    "  %%k%td = arith.constant %td : index\n"
                    "  %%m%td = memref.dim %%b%td, %%k%td : ",
-                   c->word, i, c->word, number, c->word);
+                   c->word, i, c->word, buffer, c->word);
     add_memref(c->text, type);
     nabla_text_add(c->text,
                    "\n  %%d%td = arith.index_cast %%m%td : index to i64\n",
@@ -120,14 +129,13 @@ static void add_return(calling *c, const char *prefix) {
 static void add_inputs(calling *c) {
   for (intptr_t i = 0; i < c->arrays; i++) {
     MlirType type = nabla_operand_type(c->t->op, i);
-    nabla_text_add(c->text,
-                   "  %%b%td = bufferization.to_buffer %%a%td read_only : ", i,
-                   i);
+    nabla_text_add(c->text, "  %%b%td = bufferization.to_buffer %%a%td%s : ", i,
+                   i, i == c->in_place ? "" : " read_only");
     nabla_text_add_type(c->text, type);
     nabla_text_add(c->text, " to ");
     add_memref(c->text, type);
     nabla_text_add(c->text, "\n");
-    put_buffer(c, i, type);
+    put_buffer(c, i, i, type);
   }
 }
 
@@ -135,6 +143,10 @@ static void add_inputs(calling *c) {
  * not negative. */
 static void add_outputs(calling *c) {
   intptr_t size = c->arrays;
+  if (c->in_place >= 0) {
+    put_buffer(c, c->arrays, c->in_place, nabla_result_type(c->t->op, 0));
+    return;
+  }
   for (intptr_t r = 0; r < c->results; r++) {
     MlirType type = nabla_result_type(c->t->op, r);
     intptr_t first = size;
@@ -154,7 +166,7 @@ static void add_outputs(calling *c) {
     nabla_text_add(c->text, ") : ");
     add_memref(c->text, type);
     nabla_text_add(c->text, "\n");
-    put_buffer(c, c->arrays + r, type);
+    put_buffer(c, c->arrays + r, c->arrays + r, type);
   }
 }
 
@@ -174,7 +186,7 @@ static void add_call(calling *c) {
     nabla_text_add(c->text,
                    "  %%r%td = bufferization.to_tensor %%b%td restrict "
                    "writable : ",
-                   r, c->arrays + r);
+                   r, result_buffer(c, r));
     add_memref(c->text, type);
     nabla_text_add(c->text, " to ");
     nabla_text_add_type(c->text, type);
@@ -231,8 +243,10 @@ static void name_function(calling *c) {
 
 bool nabla_lower_custom_call(nabla_template *t) {
   MlirOperation op = t->op;
-  calling c = {
-      .t = t, .text = &t->text, .results = mlirOperationGetNumResults(op)};
+  calling c = {.t = t,
+               .text = &t->text,
+               .results = mlirOperationGetNumResults(op),
+               .in_place = nabla_op_integer(op, NABLA_CALL_IN_PLACE, -1)};
   MlirAttribute site =
       mlirOperationGetAttributeByName(op, nabla_ref(NABLA_CALL_SITE));
   if (mlirAttributeIsNull(site) || !mlirAttributeIsAInteger(site)) {
@@ -243,6 +257,15 @@ bool nabla_lower_custom_call(nabla_template *t) {
   while (c.arrays < mlirOperationGetNumOperands(op) &&
          !mlirTypeIsAIndex(nabla_operand_type(op, c.arrays)))
     c.arrays++;
+  if (c.in_place != -1 &&
+      (c.in_place < 0 || c.in_place >= c.arrays || c.results != 1 ||
+       !mlirTypeEqual(nabla_operand_type(op, c.in_place),
+                      nabla_result_type(op, 0)))) {
+    nabla_error_at(op, "has " NABLA_CALL_IN_PLACE
+                       ", which is the number of an argument with the type of "
+                       "its one result");
+    return false;
+  }
   count_words(&c);
   name_function(&c);
   add_function(&c);

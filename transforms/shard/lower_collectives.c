@@ -13,16 +13,10 @@
 #include "transforms/ir/build.h"
 #include "transforms/passes.h"
 #include "transforms/shard/atoms.h"
+#include "transforms/shard/overlap.h"
+#include "transforms/shard/varying.h"
 
-static bool is_collective(MlirOperation op) {
-  static const char *const names[] = {
-      "nabla.all_reduce",     "nabla.all_gather", "nabla.all_slice",
-      "nabla.reduce_scatter", "nabla.all_to_all", "nabla.permute",
-      "nabla.broadcast",      "nabla.axis_index"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (nabla_is(op, names[i])) return true;
-  return false;
-}
+#define NABLA_PREFIX_LENGTH 6 /* of "nabla." */
 
 static bool is_mesh(MlirOperation op) { return nabla_is(op, "nabla.mesh"); }
 
@@ -74,7 +68,7 @@ static intptr_t add_sizes(MlirOperation op, MlirValue *operands,
 }
 
 static intptr_t add_attributes(MlirOperation op, const nabla_atom_list *axes,
-                               const nabla_atoms *atoms,
+                               const nabla_atoms *atoms, bool starts,
                                MlirNamedAttribute *out) {
   static const char *const keys[] = {"dim", "split", "concat", "from", "kind"};
   MlirContext context = nabla_op_context(op);
@@ -83,7 +77,9 @@ static intptr_t add_attributes(MlirOperation op, const nabla_atom_list *axes,
   char target[64];
   intptr_t count = 0;
   MlirStringRef name = nabla_name(op);
-  snprintf(target, sizeof target, "%.*s", (int)name.length, name.data);
+  snprintf(target, sizeof target, "nabla.%s%.*s", starts ? "start_" : "",
+           (int)name.length - NABLA_PREFIX_LENGTH,
+           name.data + NABLA_PREFIX_LENGTH);
   out[count++] = nabla_named(context, "target",
                              mlirStringAttrGet(context, nabla_ref(target)));
   for (uint32_t i = 0; i < axes->count; i++) {
@@ -101,34 +97,84 @@ static intptr_t add_attributes(MlirOperation op, const nabla_atom_list *axes,
   return count;
 }
 
+/* A call of `target` before `op`. */
+static MlirOperation make_call(MlirOperation op, intptr_t operand_count,
+                               const MlirValue *operands, intptr_t result_count,
+                               const MlirType *types, intptr_t attribute_count,
+                               const MlirNamedAttribute *attributes) {
+  const nabla_op_spec spec = {
+      "nabla.custom_call", operand_count, operands, result_count, types,
+      attribute_count,     attributes};
+  return nabla_op_create(op, &spec);
+}
+
+/* nabla.wait before `last`: its result is that of the exchange, whose unknown
+ * sizes are `sizes`. */
+static MlirValue add_wait(MlirOperation started, MlirOperation last,
+                          intptr_t size_count, const MlirValue *sizes) {
+  MlirContext context = nabla_op_context(started);
+  const nabla_builder b = {last};
+  const intptr_t count = mlirOperationGetNumResults(started);
+  const MlirType type = nabla_result_type(started, 0);
+  MlirValue operands[2 + NABLA_MAX_RANK];
+  const MlirNamedAttribute attributes[] = {
+      nabla_named(context, "target",
+                  mlirStringAttrGet(context, nabla_ref("nabla.wait"))),
+      nabla_build_integer(&b, NABLA_CALL_IN_PLACE, 64, 0)};
+  for (intptr_t i = 0; i < count; i++)
+    operands[i] = mlirOperationGetResult(started, i);
+  for (intptr_t i = 0; i < size_count; i++) operands[count + i] = sizes[i];
+  const MlirOperation made =
+      make_call(last, count + size_count, operands, 1, &type, 2, attributes);
+  return mlirOperationIsNull(made) ? (MlirValue){NULL}
+                                   : mlirOperationGetResult(made, 0);
+}
+
+/* The sizes of a copy of the operand behind those of the result. */
+static intptr_t add_copy_sizes(MlirOperation op, MlirValue *operands,
+                               intptr_t count) {
+  const nabla_builder b = {op};
+  const nabla_built_shape shape = nabla_build_shape_of(&b, operands[0]);
+  for (intptr_t i = 0; i < shape.rank; i++)
+    if (nabla_is_dynamic(shape.dims[i]))
+      operands[count++] = nabla_build_size(&b, &shape, i);
+  return count;
+}
+
 static bool lower(MlirOperation op, void *self) {
-  (void)self;
+  const bool *overlaps = self;
   nabla_mesh mesh;
   nabla_axis_list axes;
   nabla_atoms atoms;
   nabla_atom_list parts;
+  MlirOperation last = {NULL};
   if (!find_mesh(op, &mesh) || !nabla_axes_read(get(op, "axes"), &axes) ||
       !nabla_atoms_of(&mesh, &atoms) ||
       !nabla_atoms_list(&atoms, &mesh, &axes, &parts)) {
     nabla_error_at(op, "has axes of no mesh");
     return false;
   }
-  MlirValue operands[1 + NABLA_MAX_RANK];
-  intptr_t count = 0;
+  const bool starts = *overlaps && nabla_overlap_find(op, &last);
+  const bool copies = starts && !nabla_is(op, "nabla.all_reduce");
+  MlirValue operands[1 + 2 * NABLA_MAX_RANK];
+  MlirType types[2] = {nabla_result_type(op, 0)};
+  intptr_t count = 0, sizes = 0;
   if (mlirOperationGetNumOperands(op)) {
     operands[0] = mlirOperationGetOperand(op, 0);
+    types[1] = mlirValueGetType(operands[0]);
     count = add_sizes(op, operands, nabla_axes_size(&mesh, &axes));
+    sizes = count - 1;
+    if (copies) count = add_copy_sizes(op, operands, count);
   }
-  MlirType type = nabla_result_type(op, 0);
   MlirNamedAttribute attributes[8];
   const intptr_t attribute_count =
-      add_attributes(op, &parts, &atoms, attributes);
-  const nabla_op_spec spec = {
-      "nabla.custom_call", count,     operands, 1, &type,
-      attribute_count,     attributes};
-  MlirOperation made = nabla_op_create(op, &spec);
+      add_attributes(op, &parts, &atoms, starts, attributes);
+  const MlirOperation made = make_call(op, count, operands, copies ? 2 : 1,
+                                       types, attribute_count, attributes);
   if (mlirOperationIsNull(made)) return false;
-  MlirValue value = mlirOperationGetResult(made, 0);
+  const MlirValue value = starts ? add_wait(made, last, sizes, operands + 1)
+                                 : mlirOperationGetResult(made, 0);
+  if (mlirValueIsNull(value)) return false;
   nabla_op_replace(op, &value);
   return true;
 }
@@ -142,9 +188,14 @@ static bool erase(MlirOperation op, void *self) {
 MlirLogicalResult nabla_run_lower_collectives(MlirOperation op,
                                               const nablaPassValue *values,
                                               void *prepared) {
-  (void)values, (void)prepared;
+  (void)prepared;
+  bool overlaps = !strcmp(values[0].string, "on");
+  if (!overlaps && strcmp(values[0].string, "off") != 0) {
+    nabla_error_at(op, "nabla-lower-collectives: overlap is on or off");
+    return mlirLogicalResultFailure();
+  }
   if (mlirLogicalResultIsFailure(
-          nabla_ops_each(op, is_collective, lower, NULL)))
+          nabla_ops_each(op, nabla_is_collective, lower, &overlaps)))
     return mlirLogicalResultFailure();
   return nabla_ops_each(op, is_mesh, erase, NULL);
 }

@@ -47,6 +47,7 @@ typedef struct nabla_collective {
   uint32_t source; /* PERMUTE: the member that sends here, or UINT32_MAX;
                       BROADCAST: the member that has the value */
   int is_check;    /* 1: nabla_comm_bytes does not count it */
+  int is_behind;   /* 1: the rank computes meanwhile, and waits leave the CPU */
 } nabla_collective;
 
 /* Joins elements [first, first + count) of `member_count` arrays into `out`, by
@@ -74,9 +75,25 @@ void nabla_collective_pack(const nabla_collective *c, uint32_t to,
 void nabla_collective_unpack(const nabla_collective *c, uint32_t from,
                              const void *packed);
 
-/* Carries it out. NABLA_CANCELLED where the communicator is spent. */
+/* Carries it out, behind all that the rank started. NABLA_CANCELLED where the
+ * communicator is spent. */
 NABLA_MUST_USE nabla_status nabla_comm_run(nabla_comm *comm,
                                            const nabla_collective *c,
                                            nabla_diag *diag);
+
+/* queue.c: has it carried out by a thread of the rank; `in` and `out` are the
+ * exchange's until nabla_comm_wait of `out` returns. One thread at a time calls
+ * these functions for a rank. @return NABLA_NO_MEMORY */
+NABLA_MUST_USE nabla_status nabla_comm_start(nabla_comm *comm,
+                                             const nabla_collective *c,
+                                             nabla_diag *diag);
+/* @return the status of the exchange; NABLA_CORRUPT: none was started */
+NABLA_MUST_USE nabla_status nabla_comm_wait(nabla_comm *comm, uint32_t rank,
+                                            const void *out, nabla_diag *diag);
+/* Waits until all that the rank started is over. */
+void nabla_comm_settle(nabla_comm *comm, uint32_t rank);
+/* Ends a run of the rank: no exchange uses its arrays any more. `why`: why the
+ * run failed, or NULL; exchanges that were started are given up then. */
+void nabla_comm_leave(nabla_comm *comm, uint32_t rank, const char *why);
 
 #endif

@@ -15,7 +15,10 @@ time_t nabla_comm_timeout(void) {
 }
 
 void nabla_comm_destroy(nabla_comm *comm) {
-  if (comm) comm->class->destroy(comm);
+  if (!comm) return;
+  for (uint32_t r = 0; r < NABLA_COMM_MAX_RANKS; r++)
+    nabla_exchange_queue_destroy(comm->queues[r]);
+  comm->class->destroy(comm);
 }
 
 uint32_t nabla_comm_size(const nabla_comm *comm) { return comm->ranks; }
@@ -45,6 +48,7 @@ void nabla_comm_abort(nabla_comm *comm, int exit_code) {
 
 nabla_status nabla_comm_run(nabla_comm *comm, const nabla_collective *c,
                             nabla_diag *diag) {
+  nabla_comm_settle(comm, c->rank);
   return comm->class->run(comm, c, diag);
 }
 

@@ -17,6 +17,8 @@ typedef struct nabla_comm_class {
   void (*abort)(nabla_comm *comm, int exit_code); /* NULL: one process */
 } nabla_comm_class;
 
+typedef struct nabla_exchange_queue nabla_exchange_queue;
+
 /* The first member of each kind. */
 struct nabla_comm {
   const nabla_comm_class *class;
@@ -24,8 +26,14 @@ struct nabla_comm {
   uint32_t rank;        /* of this process; NABLA_COMM_ALL_RANKS: all are its */
   uint32_t local_ranks; /* ranks on the CPUs of this one */
   time_t timeout;       /* seconds: NABLA_RANK_TIMEOUT */
+  int is_sequential;    /* exchanges are not carried out by other threads */
   _Atomic uint64_t bytes[NABLA_COMM_MAX_RANKS];
+  /* of each rank, used by its thread alone; NULL until it starts an exchange */
+  nabla_exchange_queue *queues[NABLA_COMM_MAX_RANKS];
 };
+
+/* queue.c: ends its thread, once nothing is left to do. NULL is allowed. */
+void nabla_exchange_queue_destroy(nabla_exchange_queue *queue);
 
 /* NABLA_RANK_TIMEOUT, or 60 where it is no number of seconds. */
 time_t nabla_comm_timeout(void);

@@ -81,6 +81,9 @@ static nabla_call_code begin(const nabla_call_frame *frame, calling *call) {
 
 /* ---- arrays ---- */
 
+/* `self` of handlers that start an exchange. */
+static const char starts;
+
 static int64_t setting(const calling *call, const char *name,
                        int64_t otherwise) {
   return nabla_attribute_tree_integer(call->frame->attributes, name, otherwise);
@@ -109,16 +112,42 @@ static nabla_call_code refuse_arrays(const calling *call) {
               "arrays do not have the sizes of the exchange");
 }
 
-static nabla_call_code run(calling *call) {
-  nabla_diag diag = NABLA_DIAG_INIT;
-  if (!call->c.outer || !call->c.rows || !call->c.inner) return NABLA_CALL_OK;
-  const nabla_status status =
-      nabla_comm_run(call->frame->comm, &call->c, &diag);
+static nabla_call_code code_of(const calling *call, nabla_status status,
+                               const nabla_diag *diag) {
   if (!status) return NABLA_CALL_OK;
   return fail(call,
               status == NABLA_NO_MEMORY ? NABLA_CALL_RESOURCE_EXHAUSTED
                                         : NABLA_CALL_CANCELLED,
-              diag.what);
+              diag->what);
+}
+
+static uint64_t bytes_of(const nabla_call_buffer *x) {
+  uint64_t bytes = nabla_dtype_bits(x->dtype) / 8;
+  for (uint32_t i = 0; i < x->rank; i++) bytes *= (uint64_t)x->dims[i];
+  return bytes;
+}
+
+/* Starts an exchange of a copy of the argument: of the result itself where this
+ * has its size (all_reduce), else of the second result. */
+static nabla_call_code start(calling *call) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  const nabla_call_frame *frame = call->frame;
+  const nabla_call_buffer *copy = &frame->results[frame->result_count - 1];
+  const uint64_t bytes = bytes_of(&frame->arguments[0]);
+  if (bytes != bytes_of(copy))
+    return fail(call, NABLA_CALL_INVALID_ARGUMENT,
+                "arrays do not have the sizes of the exchange");
+  memcpy(copy->data, call->c.in, (size_t)bytes);
+  call->c.in = copy->data;
+  return code_of(call, nabla_comm_start(frame->comm, &call->c, &diag), &diag);
+}
+
+static nabla_call_code run(calling *call) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  if (!call->c.outer || !call->c.rows || !call->c.inner) return NABLA_CALL_OK;
+  if (call->frame->self == &starts) return start(call);
+  return code_of(call, nabla_comm_run(call->frame->comm, &call->c, &diag),
+                 &diag);
 }
 
 /* Whether dimension `dim` of `large` is `times` that of `small`, and all others
@@ -241,43 +270,88 @@ static nabla_call_code axis_index(const nabla_call_frame *frame) {
   return NABLA_CALL_OK;
 }
 
-const nabla_call_handler *nabla_collective_handlers(size_t *out_count) {
-  static const nabla_call_parameter x = {"x", 0, -1, NULL};
-  static const nabla_call_parameter y = {"y", 0, -1, NULL};
-  static const nabla_call_parameter index = {"index", NABLA_CALL_DTYPE(I64), 0,
-                                             NULL};
+/* The result is the first argument, whose exchange was started. */
+static nabla_call_code wait_for(const nabla_call_frame *frame) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  const calling call = {.frame = frame};
+  const nabla_call_buffer *y = &frame->results[0];
+  if (!frame->comm || y->data != frame->arguments[0].data)
+    return fail(&call, NABLA_CALL_FAILED_PRECONDITION,
+                "its result lies elsewhere than its argument");
+  if (!bytes_of(y)) return NABLA_CALL_OK;
+  return code_of(
+      &call, nabla_comm_wait(frame->comm, frame->rank, y->data, &diag), &diag);
+}
+
+/* ---- the table ---- */
+
+static const nabla_call_parameter x[] = {{"x", 0, -1, NULL},
+                                         {"copy", 0, -1, NULL}};
+static const nabla_call_parameter y[] = {{"y", 0, -1, NULL},
+                                         {"copy", 0, -1, NULL}};
+static const nabla_call_parameter rank_index[] = {
+    {"index", NABLA_CALL_DTYPE(I64), 0, NULL}};
 #define AXES {"axes", NABLA_ATTRIBUTE_ARRAY, 0}
 #define KIND {"kind", NABLA_ATTRIBUTE_INTEGER, 0}
 #define DIM  {"dim", NABLA_ATTRIBUTE_INTEGER, 0}
-  static const nabla_call_attribute joins[] = {AXES, KIND};
-  static const nabla_call_attribute along[] = {AXES, DIM};
-  static const nabla_call_attribute scatters[] = {AXES, KIND, DIM};
-  static const nabla_call_attribute moves[] = {
-      AXES,
-      {"split", NABLA_ATTRIBUTE_INTEGER, 0},
-      {"concat", NABLA_ATTRIBUTE_INTEGER, 0}};
-  static const nabla_call_attribute sends[] = {
-      AXES, {"pairs", NABLA_ATTRIBUTE_ARRAY, 0}};
-  static const nabla_call_attribute gives[] = {
-      AXES, {"from", NABLA_ATTRIBUTE_INTEGER, 0}};
-  static const nabla_call_attribute axes[] = {AXES};
-#define HANDLER(id, list, inputs, result)                              \
-  {                                                                    \
-    .struct_size = sizeof(nabla_call_handler), .target = "nabla." #id, \
-    .platform = "cpu", .arguments = &x, .argument_count = inputs,      \
-    .results = &result, .result_count = 1, .attributes = list,         \
-    .attribute_count = sizeof list / sizeof *list, .execute = id       \
-  }
-  static const nabla_call_handler all[] = {
-      HANDLER(all_reduce, joins, 1, y), HANDLER(all_gather, along, 1, y),
-      HANDLER(all_slice, along, 1, y),  HANDLER(reduce_scatter, scatters, 1, y),
-      HANDLER(all_to_all, moves, 1, y), HANDLER(permute, sends, 1, y),
-      HANDLER(broadcast, gives, 1, y),  HANDLER(axis_index, axes, 0, index),
-  };
+static const nabla_call_attribute joins[] = {AXES, KIND};
+static const nabla_call_attribute along[] = {AXES, DIM};
+static const nabla_call_attribute scatters[] = {AXES, KIND, DIM};
+static const nabla_call_attribute moves[] = {
+    AXES,
+    {"split", NABLA_ATTRIBUTE_INTEGER, 0},
+    {"concat", NABLA_ATTRIBUTE_INTEGER, 0}};
+static const nabla_call_attribute sends[] = {
+    AXES, {"pairs", NABLA_ATTRIBUTE_ARRAY, 0}};
+static const nabla_call_attribute gives[] = {
+    AXES, {"from", NABLA_ATTRIBUTE_INTEGER, 0}};
+static const nabla_call_attribute axes[] = {AXES};
+#define HANDLER_OF(name, function, list, inputs, result, outputs, is_start) \
+  {.struct_size = sizeof(nabla_call_handler),                               \
+   .target = "nabla." name,                                                 \
+   .platform = "cpu",                                                       \
+   .arguments = x,                                                          \
+   .argument_count = inputs,                                                \
+   .results = result,                                                       \
+   .result_count = outputs,                                                 \
+   .attributes = list,                                                      \
+   .attribute_count = sizeof list / sizeof *list,                           \
+   .execute = function,                                                     \
+   .self = is_start ? (void *)&starts : NULL}
+#define HANDLER(id, list, inputs, result) \
+  HANDLER_OF(#id, id, list, inputs, result, 1, 0)
+#define START(id, list, outputs) \
+  HANDLER_OF("start_" #id, id, list, 1, y, outputs, 1)
+static const nabla_call_handler all[] = {
+    HANDLER(all_reduce, joins, 1, y),
+    HANDLER(all_gather, along, 1, y),
+    HANDLER(all_slice, along, 1, y),
+    HANDLER(reduce_scatter, scatters, 1, y),
+    HANDLER(all_to_all, moves, 1, y),
+    HANDLER(permute, sends, 1, y),
+    HANDLER(broadcast, gives, 1, y),
+    HANDLER(axis_index, axes, 0, rank_index),
+    START(all_reduce, joins, 1),
+    START(all_gather, along, 2),
+    START(reduce_scatter, scatters, 2),
+    {.struct_size = sizeof(nabla_call_handler),
+     .target = "nabla.wait",
+     .platform = "cpu",
+     .arguments = x,
+     .argument_count = 2,
+     .is_variadic = 1,
+     .results = y,
+     .result_count = 1,
+     .execute = wait_for},
+};
+#undef START
+#undef HANDLER_OF
 #undef HANDLER
 #undef AXES
 #undef KIND
 #undef DIM
+
+const nabla_call_handler *nabla_collective_handlers(size_t *out_count) {
   *out_count = sizeof all / sizeof *all;
   return all;
 }

@@ -16,11 +16,13 @@
 
 enum { NOTICE_TAG = 2 };
 
-#define CHECKED_EVERY                                                  \
-  64               /* tests between looks at the clock and for notices \
-                    */
-#define SPINS 1000 /* tests before a yield where each rank has a CPU */
-#define GRACE 100  /* ms that messages of a failure are given */
+#define CHECKED_EVERY                                                         \
+  64                      /* tests between looks at the clock and for notices \
+                           */
+#define SPINS        1000 /* tests before a yield where each rank has a CPU */
+#define SPINS_BEHIND 100  /* tests before a nap, where the rank computes */
+#define NAP   20000 /* ns, which are 70 us or more by the kernel's timers */
+#define GRACE 100   /* ms that messages of a failure are given */
 
 static nabla_mpi_comm *of(nabla_comm *comm) { return (nabla_mpi_comm *)comm; }
 
@@ -153,7 +155,10 @@ nabla_status nabla_mpi_wait(nabla_mpi_comm *comm, nabla_diag *diag) {
       if (!end) end = now_ms() + (int64_t)comm->base.timeout * 1000;
       NABLA_TRY(look_around(comm, end, diag));
     }
-    if (i > comm->spins) sched_yield();
+    if (comm->is_behind && i > SPINS_BEHIND)
+      (void)nanosleep(&(struct timespec){0, NAP}, NULL);
+    else if (i > comm->spins)
+      sched_yield();
   }
 }
 
@@ -166,6 +171,7 @@ static nabla_status run(nabla_comm *base, const nabla_collective *c,
                       base->rank, c->rank);
   pthread_mutex_lock(&comm->lock);
   nabla_status status = take_status(base, diag);
+  comm->is_behind = c->is_behind;
   if (!status) status = nabla_mpi_exchange(comm, c, diag);
   if (status) {
     if (spend(comm, base->rank, "no memory for an exchange")) notify(comm);
@@ -335,6 +341,7 @@ static nabla_status fill(nabla_mpi_comm *comm, nabla_diag *diag) {
   NABLA_TRY(nabla_mpi_choose(&comm->abi, &library, diag));
   NABLA_TRY(comm->abi->open(library, &comm->mpi, diag));
   NABLA_TRY(enter_process(comm, diag));
+  comm->base.is_sequential = !comm->abi->allows_threads(comm->mpi);
   NABLA_TRY(make_comm(comm, diag));
   return count_local(comm, diag);
 }

@@ -36,6 +36,8 @@ typedef struct nabla_mpi_abi {
   int (*is_finalized)(nabla_mpi *mpi);
   /* MPI_Init_thread, which waits for all ranks. */
   int (*initialize)(nabla_mpi *mpi);
+  /* Whether threads may call it, one at a time. */
+  int (*allows_threads)(nabla_mpi *mpi);
   int (*finalize)(nabla_mpi *mpi);
   /* Begins to make the communicator; it can be used once NABLA_MPI_EXCHANGE is
    * complete. */

@@ -77,6 +77,11 @@ static int initialize(nabla_mpi *mpi) {
   return mpi->Init_thread(NULL, NULL, THREAD_SERIALIZED, &provided);
 }
 
+static int allows_threads(nabla_mpi *mpi) {
+  int provided = 0;
+  return !mpi->Query_thread(&provided) && provided >= THREAD_SERIALIZED;
+}
+
 static int finalize(nabla_mpi *mpi) { return mpi->Finalize(); }
 
 static void describe(nabla_mpi *mpi, int error, char *out, size_t size) {
@@ -174,6 +179,7 @@ const nabla_mpi_abi ABI = {
     .is_initialized = is_initialized,
     .is_finalized = is_finalized,
     .initialize = initialize,
+    .allows_threads = allows_threads,
     .finalize = finalize,
     .begin = begin,
     .end = end,

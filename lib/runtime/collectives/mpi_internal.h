@@ -30,6 +30,7 @@ typedef struct nabla_mpi_comm {
   const nabla_mpi_abi *abi;
   nabla_mpi *mpi;
   uint32_t spins;       /* tests before a wait yields */
+  int is_behind;        /* of the exchange */
   uint64_t chunk;       /* NABLA_MPI_CHUNK, less in tests */
   pthread_mutex_t lock; /* of calls of MPI, and of what follows */
   uint32_t *peers;      /* of each request of an exchange: the rank that is

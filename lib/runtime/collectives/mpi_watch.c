@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/thread.h"
 #include "lib/runtime/collectives/mpi_internal.h"
 
 struct nabla_mpi_watch {
@@ -55,7 +56,8 @@ nabla_mpi_watch *nabla_mpi_watch_begin(time_t seconds, const char *what) {
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&watch->changed, &attributes);
   pthread_condattr_destroy(&attributes);
-  if (!pthread_create(&watch->thread, NULL, watch_over, watch)) return watch;
+  if (!nabla_thread_start(&watch->thread, NULL, watch_over, watch))
+    return watch;
   pthread_cond_destroy(&watch->changed);
   pthread_mutex_destroy(&watch->lock);
   free(watch);

@@ -4,6 +4,7 @@
 
 #include "lib/base/memory.h"
 #include "lib/base/require.h"
+#include "lib/runtime/collectives/collective.h"
 #include "lib/runtime/program/guarded.h"
 #include "lib/runtime/session/run_frame.h"
 
@@ -67,6 +68,15 @@ static nabla_status check_guarded(const nabla_run_frame *f) {
   return NABLA_OK;
 }
 
+/* Exchanges that a run started and did not wait for, since it failed, use its
+ * arrays. */
+static void leave_ranks(nabla_run_context *context) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  const nabla_status status = nabla_run_context_status(context, &diag);
+  nabla_comm_leave(context->rank.comm, context->rank.rank,
+                   status ? diag.what : NULL);
+}
+
 static nabla_status call(nabla_run_frame *f, const nabla_executable *executable,
                          const nabla_run_room *room,
                          nabla_entry_function entry) {
@@ -85,6 +95,7 @@ static nabla_status call(nabla_run_frame *f, const nabla_executable *executable,
   if (executable->profiler) nabla_run_context_trace(&context, room->trace);
   const double start = executable->profiler ? nabla_profiler_now() : 0;
   entry(&context.services, f->arguments, f->results);
+  if (context.rank.comm) leave_ranks(&context);
   if (executable->profiler)
     nabla_profiler_add_run(executable->profiler, nabla_profiler_now() - start);
   nabla_status status = nabla_run_context_status(&context, f->diag);

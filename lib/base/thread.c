@@ -1,9 +1,7 @@
-/* See stack.h. */
-#include "lib/base/stack.h"
+/* See thread.h. */
+#include "lib/base/thread.h"
 
-#include <pthread.h>
 #include <signal.h>
-#include <stddef.h>
 #include <string.h>
 
 typedef struct call {
@@ -22,37 +20,37 @@ static void *start(void *self) {
   return NULL;
 }
 
+int nabla_thread_start(pthread_t *thread, const pthread_attr_t *attributes,
+                       void *(*run)(void *self), void *self) {
+  static const int own[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+                            SIGTRAP, SIGABRT, SIGSYS};
+  sigset_t blocked, before;
+  sigfillset(&blocked);
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+    sigdelset(&blocked, own[i]);
+  (void)pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  const int error = pthread_create(thread, attributes, run, self);
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return error;
+}
+
 static int create(pthread_t *thread, call *c) {
   pthread_attr_t attributes;
   int error = pthread_attr_init(&attributes);
   if (error) return error;
   error = pthread_attr_setstacksize(&attributes, NABLA_STACK_BYTES);
-  if (!error) error = pthread_create(thread, &attributes, start, c);
+  if (!error) error = nabla_thread_start(thread, &attributes, start, c);
   (void)pthread_attr_destroy(&attributes);
   return error;
-}
-
-/* All but faults, which are of the thread that makes them. */
-static void block_signals(sigset_t *before) {
-  static const int faults[] = {SIGSEGV, SIGBUS,  SIGILL, SIGFPE,
-                               SIGABRT, SIGTRAP, SIGSYS};
-  sigset_t blocked;
-  sigfillset(&blocked);
-  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-    sigdelset(&blocked, faults[i]);
-  (void)pthread_sigmask(SIG_BLOCK, &blocked, before);
 }
 
 nabla_status nabla_stack_run(void (*run)(void *self), void *self,
                              nabla_diag *diag) {
   call c = {run, self};
   pthread_t thread;
-  sigset_t before;
   int cancel;
   (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-  block_signals(&before);
   const int error = create(&thread, &c);
-  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (!error) (void)pthread_join(thread, NULL);
   (void)pthread_setcancelstate(cancel, &cancel);
   if (!error) return NABLA_OK;
