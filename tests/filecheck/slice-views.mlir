@@ -59,3 +59,10 @@ func.func @state(%s: tensor<2x37x150xf32> {nabla.state = "s"}, %x: tensor<2x1x13
   %y = nabla.dot_general %x, %p batching = [0] x [0] contracting = [2] x [2] : tensor<2x1x134xf32>, tensor<2x34x134xf32>
   return %s, %y : tensor<2x37x150xf32>, tensor<2x1x34xf32>
 }
+
+// Parts with a dimension of 1 of their own are stacked behind it.
+// CHECK-LABEL: func.func @stack
+func.func @stack(%x: tensor<1x?x3x3xf32>) -> tensor<1x?x3x2x3xf32> {
+  %y = nabla.stack %x, %x dim = 3 : tensor<1x?x3x3xf32>, tensor<1x?x3x3xf32>
+  return %y : tensor<1x?x3x2x3xf32>
+}

@@ -182,13 +182,25 @@ nabla_ssa nabla_region_view(nabla_template *t, const nabla_ssa_tensor *in,
   return out.value;
 }
 
+/* Whether dimensions of size 1 that `from` has, or may have once sizes are
+ * known, can be taken for those that it lacks: upstream's canonicalize takes
+ * the first ones. */
+static bool is_ambiguous(const nabla_ssa_tensor *to,
+                         const nabla_ssa_tensor *from) {
+  if (from->rank == to->rank) return false;
+  for (intptr_t i = 0; i < from->rank; i++)
+    if (from->dims[i] == 1 || nabla_is_dynamic(from->dims[i])) return true;
+  return false;
+}
+
 nabla_ssa_tensor nabla_region_insert(nabla_template *t,
                                      const nabla_ssa_tensor *to,
                                      const nabla_region *box,
                                      nabla_ssa_tensor *from,
                                      const intptr_t *map) {
   nabla_ssa_tensor out = *to;
-  if (!nabla_region_is_large(from) || !nabla_region_is_large(to))
+  if (!nabla_region_is_large(from) || !nabla_region_is_large(to) ||
+      is_ambiguous(to, from))
     return nabla_region_write(t, to, box, from, map, NULL);
   for (intptr_t i = 0; i < from->rank; i++)
     if (nabla_is_dynamic(from->dims[i]))
