@@ -312,18 +312,6 @@ def calls(count):
         "  return %%r : %s\n}" % kind])
 
 
-def results(count):
-    """So many sums of one argument, all results."""
-    kind = "tensor<64xf32>"
-    return "\n".join([
-        "func.func @f(%%x: %s) -> (%s) {" % (kind, ", ".join([kind] * count)),
-        *("  %%v%d = nabla.add %s, %%x : %s, %s" % (
-            i, "%%v%d" % (i - 1) if i else "%x", kind, kind)
-          for i in range(count)),
-        "  return %s : %s\n}" % (", ".join("%%v%d" % i for i in range(count)),
-                                 ", ".join([kind] * count))])
-
-
 def packed(count):
     """Packed arguments, each decoded."""
     kind = "!nabla.implicit<64xf32, #nabla.nf4<block = 64>>"
@@ -365,7 +353,6 @@ def test(s):
     elif sys.argv[4] == "medium":
         check_time(s, map(operations, (chain, recent)), 3000)
         check_time(s, (arguments,), 500)
-        check_time(s, (results,), 50)
         check_time(s, (calls,), 1000)
         check_time(s, (packed,), 1000, ["--nabla-lower-implicit"])
     else:

@@ -141,12 +141,12 @@ func.func @parts(%x: tensor<1x8xf32>, %w: tensor<3x8xf32>) -> tensor<1x8xf32> {
 // CHECK-LABEL: func.func private @declared(
 func.func private @declared(tensor<4xf32>)
 
-// Calls alone are no group where its function would need a table of arguments: 24
-// layers stay 24 calls.
+// Calls that take states are no group where its function would need a table of
+// arguments: 24 layers stay 24 calls.
 // CHECK-LABEL: func.func @calls(
 // CHECK-COUNT-24: call @layer(
 func.func private @layer(!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
-func.func @calls(%x0: !t, %w: !t) -> !t {
+func.func @calls(%x0: !t, %w: !t {nabla.state = "w"}) -> !t {
   %x1 = call @layer(%x0, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
   %x2 = call @layer(%x1, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t
   %x3 = call @layer(%x2, %w, %w, %w, %w, %w, %w, %w, %w, %w) : (!t, !t, !t, !t, !t, !t, !t, !t, !t, !t) -> !t

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "transforms/abi/argument_table.h"
+#include "transforms/state/state.h"
 
 /* Limit on the comparisons of a search: their number is operations times
  * lengths, so that in a block of more than 16,384 operations only shorter
@@ -155,21 +156,34 @@ static void check_flow(const nabla_sequence *s, nabla_repeat *r) {
       }
 }
 
-/* Whether a function of a copy spares time. One of calls alone, such as eight
- * of 32 layers, does not if it takes so many values that they need a table;
- * states cannot be written there. */
-static bool is_worth(const nabla_sequence *s, const nabla_repeat *r) {
+/* Whether a value is an argument that is written in place. */
+static bool is_state(MlirValue value) {
+  if (!mlirValueIsABlockArgument(value)) return false;
+  MlirOperation function =
+      mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(value));
+  const intptr_t index = mlirBlockArgumentGetArgNumber(value);
+  return nabla_is(function, "func.func") &&
+         (nabla_state_name(function, NABLA_ARGUMENTS, index).data ||
+          nabla_donated_is(function, index));
+}
+
+/* Whether a function of a copy may be made: one of calls alone, such as eight
+ * of 32 layers, may take so many values that they need a table, through which
+ * states cannot be written. */
+static bool is_possible(const nabla_sequence *s, const nabla_repeat *r) {
   intptr_t taken = 0;
+  bool has_state = false;
   for (size_t at = r->begin; at < r->begin + r->length; at++) {
     MlirOperation op = s->ops[at];
     if (!nabla_is(op, "func.call")) return true;
     for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
-      const size_t from =
-          nabla_sequence_definition(s, mlirOperationGetOperand(op, i));
+      const MlirValue operand = mlirOperationGetOperand(op, i);
+      const size_t from = nabla_sequence_definition(s, operand);
       taken += from == SIZE_MAX || from < r->begin;
+      has_state = has_state || is_state(operand);
     }
   }
-  return taken <= NABLA_TENSOR_ARGUMENTS_MAX;
+  return !has_state || taken <= NABLA_TENSOR_ARGUMENTS_MAX;
 }
 
 static size_t spared(const nabla_repeat *r) {
@@ -191,7 +205,7 @@ bool nabla_repeat_find(const nabla_sequence *s, size_t least, size_t copies,
       }
       nabla_repeat r = {i - run, length, run / length + 1};
       run = 0;
-      if (r.copies < copies || spared(&r) <= spared(out) || !is_worth(s, &r))
+      if (r.copies < copies || spared(&r) <= spared(out) || !is_possible(s, &r))
         continue;
       check_flow(s, &r);
       if (r.copies >= copies && spared(&r) > spared(out)) *out = r;
