@@ -178,8 +178,8 @@ int main(int argc, char **argv) {
     }
   const double without = median(times[0], runs), with = median(times[1], runs);
   printf("%.2f ms without delays, %.2f with %d of %.1f ms: %.0f %% hidden\n",
-         without, with, LAYERS, DELAY_US / 1e3,
-         100 * (1 - (with - without) / (LAYERS * DELAY_US / 1e3)));
+         without, with, LAYERS, (double)DELAY_US / 1e3,
+         100 * (1 - (with - without) / ((double)(LAYERS * DELAY_US) / 1e3)));
   for (int r = 0; r < RANKS; r++) nabla_session_close(ranks[r].session);
   nabla_comm_destroy(comm);
   nabla_executable_close(executable);

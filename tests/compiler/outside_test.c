@@ -595,7 +595,7 @@ Test(calls, failures, .timeout = 60) {
   cr_expect_eq(made, freed);
 }
 
-#define LIST_SIZE 200
+#define LIST_SIZE 400
 
 static int list(void *self, const nabla_call_handler *handler) {
   char *names = self;
@@ -637,7 +637,8 @@ Test(calls, registry) {
       names,
       "nabla.all_gather nabla.all_reduce nabla.all_slice nabla.all_to_all "
       "nabla.axis_index nabla.broadcast nabla.check_finite nabla.permute "
-      "nabla.reduce_scatter test.probe ");
+      "nabla.reduce_scatter nabla.start_all_gather nabla.start_all_reduce "
+      "nabla.start_reduce_scatter nabla.wait test.probe ");
   names[0] = '\0';
   nabla_call_handlers("gpu", list, names);
   cr_expect_str_eq(names, "");

@@ -5,13 +5,13 @@
 // RUN: not nabla-opt "%t.d/one.mlir" --nabla-auto-shard=memory=0 2>&1 | FileCheck "%s" --check-prefix=MEMORY
 // RUN: not nabla-opt "%t.d/one.mlir" --nabla-auto-shard=memory=64 2>&1 | FileCheck "%s" --check-prefix=SMALL
 // RUN: nabla-opt "%t.d/one.mlir" --nabla-auto-shard=memory=128 -o /dev/null
-// RUN: not nabla-opt "%t.d/one.mlir" "--nabla-auto-shard=machine=%t.d/none.json" 2>&1 | FileCheck "%s" --check-prefix=NONE
-// RUN: not nabla-opt "%t.d/one.mlir" "--nabla-auto-shard=machine=%t.d/other.json" 2>&1 | FileCheck "%s" --check-prefix=OTHER
-// RUN: not nabla-opt "%t.d/one.mlir" "--nabla-auto-shard=machine=%t.d/axis.json" 2>&1 | FileCheck "%s" --check-prefix=AXIS
-// RUN: not nabla-opt "%t.d/one.mlir" "--nabla-auto-shard=machine=%t.d/cut.json" 2>&1 | FileCheck "%s" --check-prefix=CUT
-// RUN: not nabla-opt "%t.d/one.mlir" "--nabla-auto-shard=dump=%t.d/none/plan.json" 2>&1 | FileCheck "%s" --check-prefix=DUMP
+// RUN: not nabla-opt "%t.d/one.mlir" --nabla-auto-shard='machine="%t.d/none.json"' 2>&1 | FileCheck "%s" --check-prefix=NONE
+// RUN: not nabla-opt "%t.d/one.mlir" --nabla-auto-shard='machine="%t.d/other.json"' 2>&1 | FileCheck "%s" --check-prefix=OTHER
+// RUN: not nabla-opt "%t.d/one.mlir" --nabla-auto-shard='machine="%t.d/axis.json"' 2>&1 | FileCheck "%s" --check-prefix=AXIS
+// RUN: not nabla-opt "%t.d/one.mlir" --nabla-auto-shard='machine="%t.d/cut.json"' 2>&1 | FileCheck "%s" --check-prefix=CUT
+// RUN: not nabla-opt "%t.d/one.mlir" --nabla-auto-shard='dump="%t.d/none/plan.json"' 2>&1 | FileCheck "%s" --check-prefix=DUMP
 // RUN: not nabla-opt "%t.d/meshless.mlir" --nabla-auto-shard 2>&1 | FileCheck "%s" --check-prefix=MESH
-// RUN: nabla-opt "%t.d/one.mlir" "--nabla-auto-shard=machine=%t.d/good.json" -o /dev/null
+// RUN: nabla-opt "%t.d/one.mlir" --nabla-auto-shard='machine="%t.d/good.json"' -o /dev/null
 
 // MEMORY: memory is a number of bytes, or of KiB, MiB, GiB or TiB, such as 16GiB, not
 // SMALL: arguments take 128 bytes of each device, more than memory=64

@@ -364,7 +364,7 @@ static bool cluster_block(clustering *s, MlirBlock block) {
       if (!cluster_region(s, mlirOperationGetRegion(op, i))) return false;
   if (!lower_convs(s, block)) return false;
   bool good = nabla_block_index_init(&index, block) &&
-              nabla_clusters_form(&index, &clusters, &count);
+              nabla_clusters_form(&index, s->features, &clusters, &count);
   /* from the last on: the inputs of a cluster are results of those that end
    * before, which may have begun behind it */
   if (good && count) qsort(clusters, count, sizeof *clusters, by_last_member);

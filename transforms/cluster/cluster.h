@@ -161,9 +161,11 @@ bool nabla_cluster_reserve(nabla_cluster *c, int nodes, int inputs, int checks,
                            int members);
 void nabla_cluster_deinit(nabla_cluster *c);
 
-/* Forms the clusters of a block, in an array that the caller frees after it has
- * deinitialized each of them; false when memory runs out. */
-bool nabla_clusters_form(const nabla_block_index *index, nabla_cluster **out,
+/* Forms the clusters of a block for a CPU with `features`, in an array that the
+ * caller frees after it has deinitialized each of them; false when memory runs
+ * out. */
+bool nabla_clusters_form(const nabla_block_index *index,
+                         nabla_features features, nabla_cluster **out,
                          size_t *out_count);
 
 /* Appends the kernel: llvm.func internal @NAME(arguments, begin, end). It

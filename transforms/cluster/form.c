@@ -268,7 +268,7 @@ static bool form(nabla_cluster_forming *f) {
   f->count = 0;
   for (size_t i = 0; i < index->count; i++) f->cluster_of[i] = -1;
   for (size_t i = 0; i < index->count; i++)
-    if (nabla_cluster_takes(index->ops[i]) &&
+    if (nabla_cluster_takes(f, index->ops[i]) &&
         (f->begins[i] || !join_any(f, i)) && !begin(f, i))
       return false;
   return true;
@@ -291,9 +291,12 @@ static bool is_kept(const nabla_cluster_forming *f, int cluster) {
   return c->output_count > 0 && nabla_cluster_finish(c) && is_worth(c);
 }
 
-bool nabla_clusters_form(const nabla_block_index *index, nabla_cluster **out,
+bool nabla_clusters_form(const nabla_block_index *index,
+                         nabla_features features, nabla_cluster **out,
                          size_t *out_count) {
-  nabla_cluster_forming f = {.index = index};
+  /* with 16 registers of 16 bytes vectors of f64 and i64 are spilled */
+  nabla_cluster_forming f = {.index = index,
+                             .takes_all = NABLA_HAS(features, AVX2)};
   f.cluster_of = malloc((index->count + 1) * sizeof *f.cluster_of);
   f.node_of = malloc((index->count + 1) * sizeof *f.node_of);
   f.begins = calloc(index->count + 1, sizeof *f.begins);

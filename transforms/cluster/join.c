@@ -340,10 +340,21 @@ static bool takes_rows(MlirOperation op) {
          nabla_op_integer(op, "kind", 0) <= MEAN && reduced_from(op) >= 0;
 }
 
-bool nabla_cluster_takes(MlirOperation op) {
+/* Whether the kernels of the target compute values of a type well. */
+static bool takes_type(const nabla_cluster_forming *f, MlirType type) {
+  nabla_dtype dtype;
+  return nabla_cluster_dtype(type, &dtype) &&
+         (f->takes_all || dtype == NABLA_DTYPE_BOOL ||
+          nabla_cluster_is_f32(dtype));
+}
+
+bool nabla_cluster_takes(const nabla_cluster_forming *f, MlirOperation op) {
   if (mlirOperationGetNumResults(op) != 1 ||
-      mlirOperationGetNumOperands(op) < 1 || !nabla_op_find(op))
+      mlirOperationGetNumOperands(op) < 1 || !nabla_op_find(op) ||
+      !takes_type(f, nabla_result_type(op, 0)))
     return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (!takes_type(f, nabla_operand_type(op, i))) return false;
   const nabla_cluster_element *element =
       nabla_cluster_element_named(nabla_name(op));
   return element ? takes_element(op, element) : takes_rows(op);

@@ -11,10 +11,11 @@ typedef struct nabla_cluster_forming {
   size_t count, capacity;
   int *cluster_of, *node_of; /* of each operation of the block; -1: none */
   bool *begins;              /* of each operation: it begins a cluster */
+  bool takes_all;            /* types; f32, f16, bf16 and i1 alone if not */
 } nabla_cluster_forming;
 
 /* Whether an operation may be in clusters, by its name and types. */
-bool nabla_cluster_takes(MlirOperation op);
+bool nabla_cluster_takes(const nabla_cluster_forming *f, MlirOperation op);
 
 /* The space of a new cluster that begins with `op`; false where it cannot have
  * one. */
