@@ -160,7 +160,7 @@ int main(int argc, char **argv) {
   check(nabla_compile_text(compiler, derived, strlen(derived), "overlap", NULL,
                            &executable, &diag));
   check(nabla_comm_threads(RANKS, &inner, &diag));
-  comm = delayed_comm_create(inner, WIDTH * WIDTH * 4, 0);
+  comm = delayed_comm_create(inner, WIDTH * WIDTH * 4, NABLA_COMM_ALL_RANKS, 0);
   if (!comm) return 1;
   for (uint32_t r = 0; r < RANKS; r++) {
     const nabla_session_options options = {

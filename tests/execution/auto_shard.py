@@ -1,6 +1,7 @@
 """nabla-auto-shard on random programs: what it says is the least cost is that of all
 solutions, one by one, with and without a limit of memory; and the bytes that it
-predicts are those of the collectives of the partitioned program.
+predicts are those of the collectives of the partitioned program. Dumps are checked
+against their schema.
 
 usage: auto_shard.py NABLA_RUN NABLA_OPT PROGRAMS
 NABLA_TEST_SEED, which is printed, draws other programs."""
@@ -17,6 +18,12 @@ import numpy as np
 from sharded_ops import MESHES
 from sharded_programs import Program
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
+import check_json
+
+with open(os.path.join(check_json.SCHEMAS, "nabla-shard-plan-1.json"),
+          encoding="utf-8") as schema:
+    SCHEMA = json.load(schema)
 MOST = 1 << 21  # solutions that are tried one by one
 GROUP = 25  # functions of a module
 
@@ -117,7 +124,11 @@ class Group:
         if done.returncode:
             raise SystemExit(done.stderr + open(program, encoding="utf-8").read())
         with open(plan, encoding="utf-8") as file:
-            return json.load(file)["functions"], done.stdout
+            dump = json.load(file)
+        wrong = list(check_json.problems(dump, SCHEMA, SCHEMA, "$"))
+        if wrong:
+            raise SystemExit("the dump is not of its schema: %s" % wrong[:3])
+        return dump["functions"], done.stdout
 
     def fail(self, what, i, *values):
         raise SystemExit("%s: %s\n%s\n%s" % (what, values, self.head, self.texts[i]))

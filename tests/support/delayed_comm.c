@@ -10,6 +10,8 @@ typedef struct delayed_comm {
   nabla_comm base;
   nabla_comm *inner;
   uint64_t least_bytes;
+  uint32_t rank;
+  _Atomic int busy[NABLA_COMM_MAX_RANKS];
   _Atomic uint32_t us, count, count_behind;
 } delayed_comm;
 
@@ -31,17 +33,23 @@ static nabla_status run(nabla_comm *comm, const nabla_collective *c,
   delayed_comm *d = (delayed_comm *)comm;
   const uint64_t bytes =
       c->outer * c->rows * c->inner * (nabla_dtype_bits(c->dtype) / 8);
-  const uint32_t us = bytes >= d->least_bytes ? atomic_load(&d->us) : 0;
-  if (bytes >= d->least_bytes) {
+  const int is_delayed =
+      bytes >= d->least_bytes &&
+      (d->rank == NABLA_COMM_ALL_RANKS || d->rank == c->rank);
+  const uint32_t us = is_delayed ? atomic_load(&d->us) : 0;
+  atomic_fetch_add(&d->busy[c->rank], 1);
+  if (is_delayed) {
     atomic_fetch_add(&d->count, 1);
     atomic_fetch_add(&d->count_behind, (uint32_t)c->is_behind);
   }
   (void)nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000L}, NULL);
-  return nabla_comm_run(d->inner, c, diag);
+  const nabla_status status = nabla_comm_run(d->inner, c, diag);
+  atomic_fetch_sub(&d->busy[c->rank], 1);
+  return status;
 }
 
 nabla_comm *delayed_comm_create(nabla_comm *inner, uint64_t least_bytes,
-                                uint32_t us) {
+                                uint32_t rank, uint32_t us) {
   static const nabla_comm_class class = {
       .destroy = destroy, .fail = fail, .status = take_status, .run = run};
   delayed_comm *d = calloc(1, sizeof *d);
@@ -52,6 +60,7 @@ nabla_comm *delayed_comm_create(nabla_comm *inner, uint64_t least_bytes,
   d->base.timeout = inner->timeout;
   d->inner = inner;
   d->least_bytes = least_bytes;
+  d->rank = rank;
   atomic_store(&d->us, us);
   return &d->base;
 }
@@ -66,4 +75,8 @@ uint32_t delayed_comm_count(const nabla_comm *comm) {
 
 uint32_t delayed_comm_count_behind(const nabla_comm *comm) {
   return atomic_load(&((const delayed_comm *)comm)->count_behind);
+}
+
+int delayed_comm_is_busy(const nabla_comm *comm, uint32_t rank) {
+  return atomic_load(&((const delayed_comm *)comm)->busy[rank]) > 0;
 }

@@ -2,7 +2,6 @@
 #include "transforms/shard/overlap.h"
 
 #include <mlir-c/BuiltinAttributes.h>
-#include <mlir-c/BuiltinTypes.h>
 #include <string.h>
 
 #include "dialect/ops.h"
@@ -28,20 +27,6 @@ static MlirOperation in_block(MlirOperation op, MlirBlock block) {
   while (!mlirOperationIsNull(op) && !is_same_block(op, block))
     op = mlirOperationGetParentOperation(op);
   return op;
-}
-
-static uint64_t bytes_of(MlirType type) {
-  const MlirType element = nabla_array_element(type);
-  const uint64_t bits = mlirTypeIsAInteger(element)
-                            ? mlirIntegerTypeGetWidth(element)
-                            : mlirFloatTypeGetWidth(element);
-  uint64_t bytes = bits < 8 ? 1 : bits / 8;
-  for (intptr_t i = 0; i < nabla_array_rank(type); i++) {
-    const int64_t dim = nabla_array_dim(type, i);
-    bytes = nabla_cost_times(bytes,
-                             nabla_is_dynamic(dim) ? UNKNOWN : (uint64_t)dim);
-  }
-  return bytes;
 }
 
 /* Calls of the runtime, which exchange. */
@@ -94,9 +79,8 @@ static MlirOperation first_place(MlirOperation op) {
   return first;
 }
 
-/* The operation that makes the operand, if it has no other result and may be
- * moved: gradients of weights are computed before those of inputs then. Null if
- * not. */
+/* The operation that makes the operand, if it may be moved: gradients of
+ * weights are computed before those of inputs then. Null if not. */
 static MlirOperation producer_of(MlirOperation op) {
   const MlirValue operand = mlirOperationGetOperand(op, 0);
   const MlirOperation none = {NULL};
@@ -115,7 +99,8 @@ bool nabla_overlap_find(MlirOperation op, MlirOperation *out_wait) {
       !nabla_is(op, "nabla.reduce_scatter") &&
       !nabla_is(op, "nabla.all_gather"))
     return false;
-  if (bytes_of(nabla_operand_type(op, 0)) < LEAST_BYTES) return false;
+  if (nabla_cost_array_bytes(nabla_operand_type(op, 0), UNKNOWN) < LEAST_BYTES)
+    return false;
   const MlirOperation producer = producer_of(op);
   const bool moves = !mlirOperationIsNull(producer);
   MlirOperation first = first_place(moves ? producer : op);

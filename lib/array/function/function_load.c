@@ -39,7 +39,7 @@ static nabla_status load_captures(const loading *l,
     if (!array) return nabla_scope_status(l->scope, l->diag);
     nabla_array_hold(array);
     to->captures[i] = array;
-    to->capture_count = i + 1; /* those that are held */
+    to->capture_count = i + 1; /* captured arrays that are held */
   }
   return NABLA_OK;
 }

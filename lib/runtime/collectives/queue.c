@@ -34,6 +34,15 @@ static entry *oldest_to_do(nabla_exchange_queue *queue) {
   return e;
 }
 
+static void forget(nabla_exchange_queue *queue) {
+  for (entry *e = queue->first; e;) {
+    entry *next = e->next;
+    free(e);
+    e = next;
+  }
+  queue->first = NULL;
+}
+
 /* ---- the thread ---- */
 
 static void *work(void *self) {
@@ -78,11 +87,7 @@ void nabla_exchange_queue_destroy(nabla_exchange_queue *queue) {
   pthread_cond_broadcast(&queue->changed);
   pthread_mutex_unlock(&queue->lock);
   if (!queue->is_sequential) pthread_join(queue->thread, NULL);
-  for (entry *e = queue->first; e;) {
-    entry *next = e->next;
-    free(e);
-    e = next;
-  }
+  forget(queue);
   pthread_cond_destroy(&queue->changed);
   pthread_mutex_destroy(&queue->lock);
   free(queue);
@@ -163,11 +168,6 @@ void nabla_comm_leave(nabla_comm *comm, uint32_t rank, const char *why) {
   if (why) nabla_comm_fail(comm, rank, why);
   nabla_comm_settle(comm, rank);
   pthread_mutex_lock(&queue->lock);
-  for (entry *e = queue->first; e;) {
-    entry *next = e->next;
-    free(e);
-    e = next;
-  }
-  queue->first = NULL;
+  forget(queue);
   pthread_mutex_unlock(&queue->lock);
 }
