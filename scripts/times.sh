@@ -22,20 +22,20 @@ slice_of_run() {
 }
 
 # whole_of_run: sets whole to patterns of the tests that run all of their cases:
-# tests/whole.def names them for each folder that has changed. None where the
+# tests/whole.def names them for each folder or file that has changed. None where the
 # changes are not known. A row that is none ends the run.
 whole_of_run() {
   local table=$root/tests/whole.def rows row
   whole=''
   rows=$(sed '1,/\*\//d; /^$/d' "$table")
   # sed, because grep fails where nothing is wrong
-  row=$(sed -nE '/^WHOLE\([a-z0-9_/]+,( [a-z0-9_.*]+)+\)$/!{p;q;}' <<<"$rows")
+  row=$(sed -nE '/^WHOLE\([a-z0-9_/.]+,( [a-z0-9_.*]+)+\)$/!{p;q;}' <<<"$rows")
   [ -z "$row" ] || die "tests/whole.def: no row: $row"
   "$root/scripts/changed" >"$build/whole.changed" 2>/dev/null || return 0
   whole=$(sed -E 's/^WHOLE\(([^,]+), (.+)\)$/\1 \2/' <<<"$rows" |
     awk 'NR == FNR { changed[$0]; next }
          { for (file in changed)
-             if (index(file, $1 "/") == 1) {
+             if (file == $1 || index(file, $1 "/") == 1) {
                for (i = 2; i <= NF; i++) if (!seen[$i]++) print $i
                next } }' "$build/whole.changed" - | paste -sd ' ')
 }

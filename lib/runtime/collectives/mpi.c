@@ -289,17 +289,17 @@ static nabla_status make_comm(nabla_mpi_comm *comm, nabla_diag *diag) {
 /* A number of this machine since it was started, and of the CPUs on which the
  * process may run: launchers bind ranks to CPUs of their own. */
 static int64_t cpus_key(void) {
-  char text[320] = "";
+  char host[256] = "", boot[41] = "";
   uint64_t key = 0xcbf29ce484222325u;
-  if (gethostname(text, 256)) text[0] = 0;
-  text[255] = 0;
+  if (gethostname(host, sizeof host - 1)) host[0] = 0;
   FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-  const size_t at = strlen(text);
   if (file) {
-    text[at + fread(text + at, 1, 40, file)] = 0;
+    if (fread(boot, 1, sizeof boot - 1, file) < 1) boot[0] = 0;
     (void)fclose(file);
   }
-  for (const char *c = text; *c; c++)
+  for (const char *c = host; *c; c++)
+    key = (key ^ (uint8_t)*c) * 0x100000001b3u;
+  for (const char *c = boot; *c; c++)
     key = (key ^ (uint8_t)*c) * 0x100000001b3u;
   uint8_t mask[1024] = {0}; /* of 8,192 CPUs */
   const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
