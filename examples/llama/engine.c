@@ -1,4 +1,4 @@
-/* The model: opened, compiled or loaded, bound, and run step by step. */
+/* The model: opened, compiled or loaded, and bound. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,10 @@
 
 #if LLAMA_COMPILES
 #include "nabla/compiler.h"
+
+/* What --mesh divides follows from the first weights of each block. */
+#define MEGATRON \
+  "*.q_proj.weight=[{\"model\"}, {}];*.gate_proj.weight=[{\"model\"}, {}]"
 
 /* A file that is whole, or not there. */
 static nabla_status write_file(const char *path, const nabla_blob *bytes,
@@ -29,22 +33,26 @@ static nabla_status compile(engine *e, const settings *s, nabla_diag *diag) {
   const nabla_compiler_options how = {.struct_size = sizeof how,
                                       .cache = s->cache};
   const nabla_compile_options options = {.struct_size = sizeof options,
-                                         .numerics = s->numerics};
+                                         .numerics = s->numerics,
+                                         .mesh = s->mesh,
+                                         .shard = s->mesh ? MEGATRON : NULL};
   nabla_compiler *compiler = NULL;
   decoder.weights =
       nabla_packed_model_weights(e->packed, &decoder.weight_count);
   nabla_status status =
       nabla_decoder_write(e->model, &decoder, NULL, &to_text, NULL, diag);
-  if (!status && s->text) status = write_file(s->text, &text, diag);
+  if (!status && s->text && !e->first_rank)
+    status = write_file(s->text, &text, diag);
   if (!status)
     status = nabla_compiler_create(&how, &e->environment, &compiler, diag);
   if (!status)
     status = nabla_compile_text(compiler, text.bytes, text.size, "decoder",
                                 &options, &e->executable, diag);
-  if (!status && s->save)
+  if (!status && s->save && !e->first_rank)
     status = nabla_emit_text(compiler, text.bytes, text.size, "decoder",
                              &options, NABLA_EMIT_SO, &to_program, diag);
-  if (!status && s->save) status = write_file(s->save, &program, diag);
+  if (!status && s->save && !e->first_rank)
+    status = write_file(s->save, &program, diag);
   nabla_compiler_destroy(compiler);
   nabla_blob_release(&program);
   nabla_blob_release(&text);
@@ -62,28 +70,24 @@ static nabla_status compile(engine *e, const settings *s, nabla_diag *diag) {
 }
 #endif
 
-/* The weights, the session, and the sizes that the program was written for. */
+/* The weights, the sessions, and the sizes that the program was written for. */
 static nabla_status begin(engine *e, nabla_diag *diag) {
   nabla_bind_options options = {.struct_size = sizeof options};
-  nabla_session_usage usage = {.struct_size = sizeof usage};
   nabla_bind_summary found;
   options.weights =
       nabla_packed_model_weights(e->packed, &options.weight_count);
   NABLA_TRY(nabla_executable_bind_model(e->executable, e->model, &options,
                                         &found, diag));
   NABLA_TRY(nabla_decoder_find_limits(e->executable, &e->limits, diag));
-  NABLA_TRY(nabla_session_create(e->executable, NULL, &e->session, diag));
-  NABLA_TRY(nabla_session_memory(e->session, &usage, diag));
-  e->cache_bytes = usage.state_bytes;
+  NABLA_TRY(ranks_open(e, diag));
   e->weight_bytes = found.bound_bytes;
-  e->logits = calloc(e->limits.vocabulary, sizeof *e->logits);
   e->order = calloc(e->limits.vocabulary, sizeof *e->order);
-  return e->logits && e->order
-             ? NABLA_OK
-             : nabla_fail(diag, NABLA_NO_MEMORY, "no memory for logits");
+  return e->order ? NABLA_OK
+                  : nabla_fail(diag, NABLA_NO_MEMORY, "no memory for logits");
 }
 
 nabla_status engine_open(engine *e, const settings *s, nabla_diag *diag) {
+  NABLA_TRY(ranks_connect(e, s->mesh, diag));
   NABLA_TRY(nabla_pool_create((uint32_t)s->threads, NULL, &e->environment.pool,
                               diag));
   NABLA_TRY(nabla_model_open(s->model, &e->environment, &e->model, diag));
@@ -99,19 +103,10 @@ nabla_status engine_open(engine *e, const settings *s, nabla_diag *diag) {
 }
 
 void engine_close(engine *e) {
-  nabla_session_close(e->session);
+  ranks_close(e);
   nabla_executable_close(e->executable);
   nabla_packed_model_close(e->packed);
-  free(e->logits);
   free(e->order);
   nabla_model_close(e->model);
   nabla_pool_destroy(e->environment.pool);
-}
-
-nabla_status engine_feed(engine *e, const int64_t *ids, size_t count,
-                         nabla_diag *diag) {
-  NABLA_TRY(nabla_decoder_run(e->session, ids, count, e->position, e->logits,
-                              e->limits.vocabulary, diag));
-  e->position += count;
-  return NABLA_OK;
 }

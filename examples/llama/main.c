@@ -52,6 +52,8 @@ static const option options[] = {
     ROW("--program", "", "FILE.so", program, TEXT, "Run a saved program."),
     ROW("--cache", "", "FOLDER", cache, TEXT,
         "Folder of compiled objects ($NABLA_CACHE); '' for none."),
+    ROW("--mesh", "", "model=N", mesh, TEXT,
+        "Divide the model among N threads, or the N processes of mpirun."),
     ROW("--stats", "", NULL, stats, FLAG, "Print speed and memory (stderr)."),
 };
 #define OPTIONS (sizeof options / sizeof *options)
@@ -200,7 +202,7 @@ static nabla_status generate(engine *e, const settings *s, text *t,
   v.generated_ms = now_ms() - start - v.prompt_ms;
   printf("\n");
   if (fflush(stdout)) return nabla_fail(diag, NABLA_IO, "cannot print");
-  if (s->stats) print_stats(e, &v);
+  if (s->stats && !e->first_rank) print_stats(e, &v);
   return NABLA_OK;
 }
 
@@ -221,6 +223,9 @@ static nabla_status run(engine *e, engine *dense, const settings *s, text *t,
                         char **file, nabla_diag *diag) {
   settings unpacked = *s;
   unpacked.encoding = unpacked.save = unpacked.text = NULL;
+  if (s->perplexity && s->mesh)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--perplexity is measured without --mesh");
   NABLA_TRY(engine_open(e, s, diag));
   if (s->perplexity && e->packed && !s->program)
     NABLA_TRY(engine_open(dense, &unpacked, diag));
@@ -248,14 +253,16 @@ int main(int argc, char **argv) {
   }
   if (!parse(argc, argv, &s)) return 2;
   const nabla_status status = run(&e, &dense, &s, &t, &file, &diag);
+  if (status) {
+    nabla_diag_format(&diag, line, sizeof line);
+    fprintf(stderr, "llama: %s\n", line);
+    if (e.comm) nabla_comm_abort(e.comm, 1); /* others would wait for it */
+  }
   nabla_tokenizer_close(t.tokenizer);
   engine_close(&dense);
   engine_close(&e);
   free(t.piece);
   free(t.ids);
   free(file);
-  if (!status) return 0;
-  nabla_diag_format(&diag, line, sizeof line);
-  fprintf(stderr, "llama: %s\n", line);
-  return 1;
+  return status != NABLA_OK;
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# examples/llama: text as it is known, saved programs without a compiler, what is
-# refused, and a generation that Ctrl-C ends.
+# examples/llama: text as it is known, saved programs without a compiler, a model
+# that is divided among threads, what is refused, and a generation that Ctrl-C ends.
 # usage: llama.sh LLAMA LLAMA_SAVED SOURCE_FOLDER
 # The model is looked for in $NABLA_MODELS, or in ../shared/models beside the
 # source folder. Exits 77, which ctest shows as skipped, without it.
@@ -57,6 +57,25 @@ one=$("$llama" "$model" -n 20 --temperature 1 --seed 7)
 expect 0 'perplexity 1.' "$llama" "$model" --ids '' --perplexity "$dir/ids"
 expect 0 'KL divergence from dense 0.0' "$llama" "$model" --ids '' \
   --perplexity "$dir/ids" --encoding int8
+
+# divided among two threads: 200 greedy ids, and the text, are those of one
+one=$("$llama" "$model" --ids 1 -n 200)
+expect 0 "$one" "$llama" "$model" --ids 1 -n 200 --mesh model=2 \
+  --save "$dir/m.so"
+expect 0 "$known" "$saved" "$model" -n 60 --mesh model=2 --program "$dir/m.so"
+expect 0 'cache 0.6 MiB' "$saved" "$model" -n 2 --mesh model=2 --stats \
+  --program "$dir/m.so" # halves of one
+expect 1 'is for 2 ranks, the communicator has 4' "$saved" "$model" \
+  --mesh model=4 --program "$dir/m.so"
+expect 1 'is for 2 ranks' "$saved" "$model" --program "$dir/m.so"
+expect 1 'token 512 is none' "$saved" "$model" --ids 512 --mesh model=2 \
+  --program "$dir/m.so"
+expect 1 'without --mesh' "$saved" "$model" --perplexity "$dir/ids" \
+  --mesh model=2 --program "$dir/m.so"
+for mesh in model=0 model=65 model=99999999999999999999; do
+  expect 1 'from 1 to 64 are possible' "$llama" "$model" --mesh $mesh
+done
+expect 1 'no axis "model"' "$llama" "$model" --mesh x=2
 
 # refused
 expect 1 'do not fit into a cache of 4' "$llama" "$model" --ids 1,2,3,4,5 \

@@ -43,6 +43,11 @@ def check(report, arguments, folder, model):
         got = tokens(report, mpi, *launch.run(
             mpi, ranks, [decode, "mpi", name, model], folder))
         report.check(got == want, "%d processes: other tokens" % ranks)
+        got = launch.run(mpi, ranks, [
+            os.path.join(tools, "llama"), model, "--ids", "1", "-n", "200",
+            "--mesh", "model=%d" % ranks], folder)
+        report.check(got[0] == 0 and got[1].split() == want[0].split(),
+                     "llama --mesh, %d processes: %s" % (ranks, got))
 
 
 def main():
