@@ -123,11 +123,13 @@ NABLA_API nabla_plan_totals nabla_plan_get_totals(const nabla_plan *plan);
 typedef struct nabla_write_summary {
   uint64_t tensors, changed;    /* changed: quantized or dequantized         */
   uint64_t bytes_in, bytes_out; /* whole files                               */
-  uint32_t files;        /* weight files written                           */
-  uint32_t copied;       /* other files copied                        */
-  uint64_t copied_bytes; /* bytes of these other files                */
-  double seconds;        /* of the whole call                         */
-  double sync_seconds;   /* part of `seconds` spent in syncing        */
+  uint32_t files;         /* weight files written                           */
+  uint32_t copied;        /* other files copied                        */
+  uint64_t copied_bytes;  /* bytes of these other files                */
+  double seconds;         /* of the whole call                         */
+  double sync_seconds;    /* part of `seconds` spent in syncing        */
+  uint32_t missing_parts; /* with `parts`: that are not there yet; 0: the
+                             output is complete                             */
 } nabla_write_summary;
 
 /* Where and how to write. `path` selects the form of the output:
@@ -142,7 +144,16 @@ typedef struct nabla_write_options {
   /* Files to copy beside the weights (nabla/folder.h), listed for the same plan
    * or for decoding; NULL: none. Ignored when the output is one file. */
   const struct nabla_folder *folder;
+  /* Of nabla_plan_write to one file, which `parts` processes make: this one
+   * makes `part`, from 1 to `parts`. It publishes "PATH.part-I-of-N", unless an
+   * earlier run of the same plan has left it, and where all parts are there
+   * they are joined to the file, byte for byte that of one process, and
+   * removed. Parts need not run at the same time, nor in order; one that fails
+   * is made again. 0, or 1 of 1: the whole output. */
+  uint32_t part, parts;
 } nabla_write_options;
+
+#define NABLA_MAX_OUTPUT_PARTS 1024u
 
 /* Writes the checkpoint as planned. Tensors are streamed: memory does not
  * depend on the bytes of the model or of its largest tensor. The output's bytes
@@ -152,7 +163,10 @@ typedef struct nabla_write_options {
  *         input changed during the call, or a packed tensor in it has a scale
  *         or code that no writer produces), NABLA_IO, NABLA_NO_MEMORY,
  *         NABLA_CANCELLED. After a failure `path` is as it was before, or it
- *         holds the complete output: then the message says "is in place" */
+ *         holds the complete output: then the message says "is in place".
+ *         With `parts` also NABLA_EXISTS: a part is of another source or of
+ *         other options (with `force` it is replaced by its process), and
+ *         NABLA_CORRUPT: a part is damaged */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_plan_write(const nabla_plan *plan, const nabla_write_options *where,
                  const nabla_environment *environment, nabla_write_summary *out,

@@ -82,6 +82,12 @@ NABLA_MUST_USE nabla_status nabla_safetensors_writer_begin_as(
     nabla_safetensors_writer *writer, const char *path,
     const nabla_output_options *options, nabla_diag *diag);
 
+/* Finds a declared tensor, after begin. @return its id, and its bytes;
+ * SIZE_MAX if there is none */
+size_t nabla_safetensors_writer_find(const nabla_safetensors_writer *writer,
+                                     nabla_dtype dtype, const char *name,
+                                     uint64_t *out_bytes);
+
 /* Bytes that `shape` takes in `dtype`: *out_elements is the product, 1 for
  * rank 0. The product is taken in order and times the bits, as the reference
  * reader does, so that both refuse the same.

@@ -460,6 +460,27 @@ nabla_status nabla_safetensors_writer_begin_as(
   return status;
 }
 
+size_t nabla_safetensors_writer_find(const nabla_safetensors_writer *writer,
+                                     nabla_dtype dtype, const char *name,
+                                     uint64_t *out_bytes) {
+  const size_t *order = (const void *)writer->order.data;
+  size_t first = 0, end = tensor_count(writer);
+  while (first < end) { /* as compare_order */
+    const size_t middle = first + (end - first) / 2;
+    const tensor *t = &tensors_of(writer)[order[middle]];
+    const int by_name = strcmp(name, name_of(writer, t));
+    if (t->dtype == dtype && !by_name) {
+      *out_bytes = t->bytes;
+      return order[middle];
+    }
+    if (t->dtype == dtype ? by_name < 0 : dtype > t->dtype)
+      end = middle;
+    else
+      first = middle + 1;
+  }
+  return SIZE_MAX;
+}
+
 uint64_t nabla_safetensors_writer_file_size(
     const nabla_safetensors_writer *writer) {
   return writer->data_start + writer->data_bytes; /* measure has checked it */

@@ -109,12 +109,16 @@ static int is_misnamed(const char *path, size_t size) {
   return 0;
 }
 
+int nabla_output_checkpoint_is_file(const char *path) {
+  return ends_with(path, ".safetensors");
+}
+
 /* Returns the folder of the output: for the path of an index everything before
  * its last slash. */
 static nabla_status split(nabla_output_checkpoint *target, const char *path,
                           nabla_diag *diag) {
   size_t size = strlen(path);
-  target->is_folder = !ends_with(path, ".safetensors");
+  target->is_folder = !nabla_output_checkpoint_is_file(path);
   if (ends_with(path, ".json")) {
     const char *slash = strrchr(path, '/');
     if (!slash || slash == path) {
@@ -147,6 +151,19 @@ static nabla_status split(nabla_output_checkpoint *target, const char *path,
   memcpy(copy, path, size);
   target->path = copy;
   target->path_size = size + 1;
+  return NABLA_OK;
+}
+
+nabla_status nabla_output_checkpoint_rename(nabla_output_checkpoint *target,
+                                            const char *path,
+                                            nabla_diag *diag) {
+  const size_t size = strlen(path) + 1;
+  void *copy;
+  NABLA_TRY(nabla_alloc(target->allocator, size, 1, &copy, diag));
+  memcpy(copy, path, size);
+  nabla_free(target->allocator, target->path, target->path_size, 1);
+  target->path = copy;
+  target->path_size = size;
   return NABLA_OK;
 }
 

@@ -16,6 +16,13 @@ NABLA_MUST_USE nabla_status nabla_output_checkpoint_create(
     nabla_diag *diag);
 void nabla_output_checkpoint_destroy(nabla_output_checkpoint *target);
 
+/* 1 if an output of that path is a file, 0 if it is a folder. */
+int nabla_output_checkpoint_is_file(const char *path);
+
+/* Gives an output that is a file another path. */
+NABLA_MUST_USE nabla_status nabla_output_checkpoint_rename(
+    nabla_output_checkpoint *target, const char *path, nabla_diag *diag);
+
 /* Returns the number of files to write; file `i` takes the input shards
  * [*first, *end). */
 uint32_t nabla_output_checkpoint_files(const nabla_output_checkpoint *target);

@@ -17,6 +17,9 @@ nabla_status nabla_plan_write(const nabla_plan *plan,
   NABLA_REQUIRE(where, diag);
   NABLA_REQUIRE(out, diag);
   NABLA_REQUIRE_SIZE(where, "options for writing", diag);
+  if (where->parts < 2 && where->part > where->parts)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "part %u of %u",
+                      where->part, where->parts);
   const nabla_write_task task = {
       .checkpoint = plan->checkpoint,
       .environment = environment,
@@ -119,6 +122,9 @@ nabla_status nabla_dequantize(const nabla_checkpoint *checkpoint,
   NABLA_REQUIRE_SIZE(options, "options for decoding", diag);
   NABLA_REQUIRE_SIZE(where, "options for writing", diag);
   uint64_t packed = 0;
+  if (where->part || where->parts)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "a model is decoded whole, not in parts");
   if (options->has_dtype && !nabla_dtype_is_float(options->dtype))
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "%s is no dtype to decode to",

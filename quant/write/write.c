@@ -9,6 +9,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
 #include "quant/codec/codec.h"
+#include "quant/write/parts.h"
 #include "quant/write/write_internal.h"
 
 static double now(void) {
@@ -58,6 +59,9 @@ static nabla_status add_metadata(nabla_file_job *job,
           nabla_safetensors_writer_add_metadata(job->writer, key, value, diag));
     }
   }
+  if (job->task->part_hash)
+    NABLA_TRY(nabla_safetensors_writer_add_metadata(
+        job->writer, NABLA_LABEL_PART, job->task->part_hash, diag));
   if (job->task->layout == NABLA_LAYOUT_DENSE) return NABLA_OK;
   if (!has_format)
     NABLA_TRY(nabla_safetensors_writer_add_metadata(job->writer, "format", "pt",
@@ -170,15 +174,21 @@ static nabla_status commit(nabla_file_job *job, nabla_write_summary *summary,
   return NABLA_OK;
 }
 
+static nabla_status make_tensors(nabla_file_job *job, nabla_diag *diag) {
+  NABLA_TRY(put_small_parts(job, diag));
+  NABLA_TRY(nabla_file_job_run(job, diag));
+  return nabla_file_job_nest(job, diag);
+}
+
 static nabla_status fill(nabla_file_job *job, nabla_output_checkpoint *target,
                          uint32_t file, nabla_write_summary *summary,
                          nabla_diag *diag) {
   NABLA_TRY(nabla_file_job_list(job, target, file, diag));
   NABLA_TRY(add_metadata(job, target, file, diag));
+  if (job->task->joined) job->spilled = 0;
   NABLA_TRY(begin(job, target, file, diag));
-  NABLA_TRY(put_small_parts(job, diag));
-  NABLA_TRY(nabla_file_job_run(job, diag));
-  NABLA_TRY(nabla_file_job_nest(job, diag));
+  NABLA_TRY(job->task->joined ? nabla_part_copy(job, diag)
+                              : make_tensors(job, diag));
   NABLA_TRY(check_sources(job, target, file, diag));
   return commit(job, summary, diag);
 }
@@ -241,10 +251,9 @@ static nabla_status write_file(nabla_file_job *job,
   return status;
 }
 
-static nabla_status write_files(const nabla_write_task *task,
-                                nabla_output_checkpoint *target,
-                                nabla_write_summary *summary,
-                                nabla_diag *diag) {
+nabla_status nabla_write_files(const nabla_write_task *task,
+                               nabla_output_checkpoint *target,
+                               nabla_write_summary *summary, nabla_diag *diag) {
   nabla_file_job job = {.task = task};
   pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
   void *waiting;
@@ -276,20 +285,45 @@ static nabla_status write_files(const nabla_write_task *task,
 
 /* Counts bytes and tensors for progress: every tensor of a file is copied,
  * encoded or decoded, except the companions of decoded ones. */
-static void add_totals(nabla_write_task *task) {
+void nabla_write_count(nabla_write_task *task) {
   const nabla_checkpoint *checkpoint = task->checkpoint;
+  uint64_t before = 0;
+  task->bytes_total = task->tensors_total = 0;
   for (uint32_t s = 0; s < nabla_checkpoint_shard_count(checkpoint); s++) {
     const nabla_tensor_file *file =
         nabla_checkpoint_borrow_shard(checkpoint, s);
-    if (task->plan) task->tensors_total += nabla_tensor_file_count(file);
-    for (size_t i = 0; i < nabla_tensor_file_count(file); i++)
-      if (!nabla_add_u64(task->bytes_total,
-                         nabla_tensor_file_entry(file, i).bytes,
-                         &task->bytes_total))
+    for (size_t i = 0; i < nabla_tensor_file_count(file); i++) {
+      const uint64_t bytes = nabla_tensor_file_entry(file, i).bytes;
+      const int has = nabla_part_has(task, before, bytes);
+      before += bytes;
+      if (!has) continue;
+      task->tensors_total++;
+      if (!nabla_add_u64(task->bytes_total, bytes, &task->bytes_total))
         task->bytes_total = 0; /* unknown */
+    }
   }
   if (task->dequantize)
     task->tensors_total = nabla_checkpoint_count(checkpoint);
+}
+
+static nabla_status write_whole(const nabla_write_task *task,
+                                const nabla_write_options *where,
+                                nabla_write_summary *summary,
+                                nabla_diag *diag) {
+  nabla_output_checkpoint *target;
+  NABLA_TRY(nabla_output_checkpoint_create(task->checkpoint, where,
+                                           task->environment, &target, diag));
+  nabla_status status = nabla_write_check_space(task, target, diag);
+  const nabla_progress progress = {.phase = "copy",
+                                   .bytes_total = task->bytes_total,
+                                   .tensors_total = task->tensors_total};
+  if (!status)
+    status = nabla_output_checkpoint_write_files(target, task->environment,
+                                                 &progress, summary, diag);
+  if (!status) status = nabla_write_files(task, target, summary, diag);
+  if (!status) status = nabla_output_checkpoint_commit(target, diag);
+  nabla_output_checkpoint_destroy(target);
+  return status;
 }
 
 nabla_status nabla_write_checkpoint(const nabla_write_task *wanted,
@@ -299,20 +333,10 @@ nabla_status nabla_write_checkpoint(const nabla_write_task *wanted,
   const double start = now();
   nabla_write_summary summary = {0};
   nabla_write_task task = *wanted;
-  nabla_output_checkpoint *target;
-  add_totals(&task);
-  NABLA_TRY(nabla_output_checkpoint_create(task.checkpoint, where,
-                                           task.environment, &target, diag));
-  nabla_status status = nabla_write_check_space(&task, target, diag);
-  const nabla_progress progress = {.phase = "copy",
-                                   .bytes_total = task.bytes_total,
-                                   .tensors_total = task.tensors_total};
-  if (!status)
-    status = nabla_output_checkpoint_write_files(target, task.environment,
-                                                 &progress, &summary, diag);
-  if (!status) status = write_files(&task, target, &summary, diag);
-  if (!status) status = nabla_output_checkpoint_commit(target, diag);
-  nabla_output_checkpoint_destroy(target);
+  nabla_write_count(&task);
+  nabla_status status = where->parts > 1
+                            ? nabla_part_write(&task, where, &summary, diag)
+                            : write_whole(&task, where, &summary, diag);
   if (status) return status;
   for (uint32_t s = 0; s < nabla_checkpoint_shard_count(task.checkpoint); s++)
     summary.bytes_in += nabla_tensor_file_size(

@@ -25,6 +25,12 @@ typedef struct nabla_write_task {
   nabla_layout layout;                 /* of encoded tensors, and its label */
   uint64_t bytes_out;                  /* tensor data, to check free space */
   uint64_t bytes_total, tensors_total; /* of input, for progress */
+  /* quant/write/parts.h. `parts` 0: the output is whole, or joined of the files
+   * `joined` */
+  uint32_t parts, joined_count;
+  uint64_t part_first, part_end; /* bytes of the source */
+  const char *part_hash;         /* in the metadata of a part; else NULL */
+  nabla_tensor_file *const *joined;
 } nabla_write_task;
 
 NABLA_MUST_USE nabla_status nabla_write_checkpoint(

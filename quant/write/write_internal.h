@@ -11,6 +11,15 @@ NABLA_MUST_USE nabla_status nabla_write_check_space(
     const nabla_write_task *task, const nabla_output_checkpoint *target,
     nabla_diag *diag);
 
+/* Counts the bytes and tensors of the task, for progress. */
+void nabla_write_count(nabla_write_task *task);
+
+/* Writes all output files, and commits each of them. */
+NABLA_MUST_USE nabla_status nabla_write_files(const nabla_write_task *task,
+                                              nabla_output_checkpoint *target,
+                                              nabla_write_summary *summary,
+                                              nabla_diag *diag);
+
 /* Lists the item of every tensor of output file `file`, and declares its
  * components to the writer. */
 NABLA_MUST_USE nabla_status nabla_file_job_list(nabla_file_job *job,

@@ -6,6 +6,7 @@
 #include "lib/base/checked.h"
 #include "quant/codec/codec.h"
 #include "quant/formats/checkpoint_internal.h"
+#include "quant/write/parts.h"
 #include "quant/write/write_internal.h"
 
 static nabla_status declare(nabla_file_job *job,
@@ -102,12 +103,16 @@ nabla_status nabla_file_job_list(nabla_file_job *job,
   const nabla_write_task *task = job->task;
   const nabla_checkpoint *checkpoint = task->checkpoint;
   uint32_t first, end;
+  uint64_t before = 0;
   nabla_output_checkpoint_shards(target, file, &first, &end);
   for (uint32_t shard = first; shard < end; shard++) {
     const nabla_tensor_file *source =
         nabla_checkpoint_borrow_shard(checkpoint, shard);
     for (size_t i = 0; i < nabla_tensor_file_count(source); i++) {
       const nabla_entry entry = nabla_tensor_file_entry(source, i);
+      const int has = nabla_part_has(task, before, entry.bytes);
+      before += entry.bytes;
+      if (!has) continue;
       const size_t tensor = nabla_checkpoint_find_at(checkpoint, shard, i);
       nabla_item item = {.kind = NABLA_ITEM_COPY, .shard = shard, .index = i};
       if (tensor != SIZE_MAX && task->plan &&

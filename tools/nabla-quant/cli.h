@@ -62,6 +62,7 @@ typedef struct cli_options {
   size_t preset; /* row of presets.def */
   double tolerance;
   uint32_t threads;
+  uint32_t part, parts; /* 0: the whole output */
   cli_progress_mode progress;
   cli_when color;
   char *const *operands;
@@ -83,6 +84,12 @@ int cli_given(const cli_options *options, cli_option_id id);
  * in place (--rule). */
 NABLA_MUST_USE nabla_status cli_set_option(void *self, size_t id,
                                            char *argument, nabla_diag *diag);
+
+/* Sets which part of the output this process makes, unless --part has said it:
+ * under mpirun its rank's.
+ * @return NABLA_INVALID_ARGUMENT if the environment makes no sense */
+NABLA_MUST_USE nabla_status cli_find_part(cli_options *options,
+                                          nabla_diag *diag);
 
 /* ---- the run ---- */
 

@@ -271,6 +271,8 @@ void cli_summary_json(cli *c, const nabla_write_summary *s) {
   nabla_json_out_object(json);
   cli_json_text(json, "output", c->options.output);
   cli_json_number(json, "files", s->files);
+  if (c->options.parts)
+    cli_json_number(json, "missing_parts", s->missing_parts);
   cli_json_number(json, "tensors", s->tensors);
   cli_json_number(json, "changed", s->changed);
   cli_json_number(json, "copied", s->copied);

@@ -20,7 +20,14 @@ static nabla_status show(cli *c, const nabla_checkpoint *checkpoint,
   NABLA_TRY(cli_plan_print_groups(c, plan, diag));
   cli_plan_totals_line(plan);
   cli_folder_line(folder, 1);
-  cli_summary_line(c, summary);
+  if (!summary->missing_parts) {
+    cli_summary_line(c, summary);
+    return NABLA_OK;
+  }
+  cli_print_text(stdout, c->options.output);
+  printf(": part %u of %u is there, %u part%s missing\n", c->options.part,
+         c->options.parts, summary->missing_parts,
+         summary->missing_parts == 1 ? " is" : "s are");
   return NABLA_OK;
 }
 
@@ -32,10 +39,12 @@ static nabla_status write(cli *c, const nabla_checkpoint *checkpoint,
       .struct_size = sizeof where,
       .path = c->options.output,
       .force = cli_given(&c->options, CLI_OPTION_force),
-      .folder = folder};
+      .folder = folder,
+      .part = c->options.part,
+      .parts = c->options.parts};
   cli_plan_warn(c, checkpoint, plan, folder);
   NABLA_TRY(nabla_plan_write(plan, &where, &c->environment, &summary, diag));
-  c->written = 1;
+  c->written = !summary.missing_parts;
   NABLA_TRY(show(c, checkpoint, plan, folder, &summary, diag));
   cli_note_leftovers(c, checkpoint);
   cli_folder_notes(c, folder);
@@ -57,6 +66,7 @@ static nabla_status run(cli *c, const nabla_checkpoint *checkpoint,
 
 nabla_status cli_run_quantize(cli *c, nabla_diag *diag) {
   nabla_checkpoint *checkpoint = NULL;
+  NABLA_TRY(cli_find_part(&c->options, diag));
   NABLA_TRY(cli_open(c, 0, &checkpoint, diag));
   nabla_checkpoint *importance = NULL;
   nabla_status status = cli_open_importance(c, &importance, diag);

@@ -216,6 +216,48 @@ static nabla_status set_tolerance(const char *argument, double *out,
   return NABLA_OK;
 }
 
+/* "2/3" */
+static nabla_status set_part(cli_options *o, char *argument, nabla_diag *diag) {
+  uint64_t part, parts;
+  char *slash = strchr(argument, '/');
+  if (slash) *slash = '\0';
+  const int is_good = slash && read_number(argument, &part) &&
+                      read_number(slash + 1, &parts) && part >= 1 &&
+                      part <= parts && parts <= NABLA_MAX_OUTPUT_PARTS;
+  if (slash) *slash = '/';
+  if (!is_good)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "'%s' is no part I/N, with I from 1 to N and N up to %u",
+                      argument, NABLA_MAX_OUTPUT_PARTS);
+  o->part = (uint32_t)part;
+  o->parts = (uint32_t)parts;
+  return NABLA_OK;
+}
+
+/* Launchers tell their processes which of how many they are. */
+nabla_status cli_find_part(cli_options *o, nabla_diag *diag) {
+  static const char *const names[][2] = {
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+      {"PMI_RANK", "PMI_SIZE"}};
+  for (size_t i = 0; i < 2 && !o->parts; i++) {
+    uint64_t rank, ranks;
+    const char *of_rank = getenv(names[i][0]), *of_ranks = getenv(names[i][1]);
+    if (!of_rank || !of_ranks) continue;
+    if (!read_number(of_rank, &rank) || !read_number(of_ranks, &ranks) ||
+        rank >= ranks || ranks > NABLA_MAX_OUTPUT_PARTS) {
+      const nabla_status status =
+          nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                     "the environment has %s=%.20s and %s=%.20s", names[i][0],
+                     of_rank, names[i][1], of_ranks);
+      nabla_diag_set_next(diag, "correct it, or say --part 1/1");
+      return status;
+    }
+    o->part = (uint32_t)rank + 1;
+    o->parts = (uint32_t)ranks;
+  }
+  return NABLA_OK;
+}
+
 static nabla_status set_choice(cli_options *o, cli_option_id id,
                                const char *argument, nabla_diag *diag) {
   static const nabla_dtype dtypes[] = {NABLA_DTYPE_F32, NABLA_DTYPE_F16,
@@ -271,6 +313,8 @@ nabla_status cli_set_option(void *self, size_t id, char *argument,
       return o->tensor = argument, NABLA_OK;
     case CLI_OPTION_tolerance:
       return set_tolerance(argument, &o->tolerance, diag);
+    case CLI_OPTION_part:
+      return set_part(o, argument, diag);
     case CLI_OPTION_threads:
       NABLA_TRY(tool_number("threads", argument, 0, NABLA_POOL_MAX_THREADS,
                             &number, diag));

@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Parts of an output (--part I/N), in any order, at once, killed at random
+moments: the output is absent, or has the bytes of one process. Parts of other
+options, of another source of the same shapes, or damaged, are refused."""
+
+import argparse
+import itertools
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import common
+
+
+class Case:
+    def __init__(self, options, report, folder, model, more):
+        self.tool, self.report, self.model = options.tool, report, model
+        self.more = more
+        self.output = folder / "out/o.safetensors"
+        self.good = folder / "good.safetensors"
+        common.remove(self.good)
+        start = time.monotonic()
+        subprocess.run([self.tool, "quantize", model, "-o", self.good, "-q",
+                        *more], check=True)
+        self.seconds = time.monotonic() - start
+
+    def command(self, part, parts, *more):
+        return [self.tool, "quantize", self.model, "-o", self.output, "-q",
+                "--part", "%d/%d" % (part, parts), *self.more, *more]
+
+    def run(self, part, parts, *more):
+        command = self.command(part, parts, *more)
+        return common.run(command[0], *command[1:])
+
+    def expect(self, label):
+        """One file, complete, and nothing beside it."""
+        self.report.check(common.same(self.output, self.good),
+                          label + ": other bytes than those of one process")
+        left = os.listdir(os.path.dirname(self.output))
+        self.report.check(left == ["o.safetensors"],
+                          "%s: left %s" % (label, left))
+        self.clean()
+
+    def clean(self):
+        folder = os.path.dirname(self.output)
+        for name in os.listdir(folder):
+            os.unlink(os.path.join(folder, name))
+
+    def refuse(self, label, code, text, part, parts, *more):
+        result = self.run(part, parts, *more)
+        self.report.check(result.returncode == code and text in result.stderr,
+                          "%s: exit %d, %s" % (label, result.returncode,
+                                               result.stderr))
+        self.report.check(not os.path.exists(self.output),
+                          label + ": there is an output")
+
+
+def orders(case):
+    for parts in 1, 2, 3:
+        for order in itertools.permutations(range(1, parts + 1)):
+            for part in order:
+                case.report.check(not os.path.exists(case.output),
+                                  "an output before its last part")
+                result = case.run(part, parts)
+                case.report.check(result.returncode == 0, result.stderr)
+            case.expect("%s" % (order,))
+    for part in range(1, 41):  # more parts than tensors
+        case.run(part, 40)
+    case.expect("40 parts")
+
+
+def at_once(case, rounds):
+    for i in range(rounds):
+        running = [subprocess.Popen(case.command(part, 3))
+                   for part in (1, 2, 3)]
+        codes = [child.wait() for child in running]
+        case.report.check(codes == [0, 0, 0], "at once: %s" % codes)
+        case.expect("at once, round %d" % i)
+
+
+def killed(case, chance, rounds):
+    """One process is killed, then made again: also while it joins."""
+    hits = 0
+    for i in range(rounds):
+        victim = chance.randint(1, 3)
+        moment = chance.uniform(0, case.seconds)
+        label = "part %d killed after %.0f ms" % (victim, 1000 * moment)
+        others = [part for part in (1, 2, 3) if part != victim]
+        for part in others[:2 if i % 2 else 1]:
+            case.run(part, 3)
+        child = subprocess.Popen(case.command(victim, 3))
+        time.sleep(moment)
+        child.send_signal(signal.SIGKILL)
+        hits += child.wait() != 0
+        if os.path.exists(case.output):
+            case.report.check(common.same(case.output, case.good),
+                              label + ": an output that is not complete")
+            case.clean()  # parts may be left where the joiner was killed
+            continue
+        for part in chance.sample((1, 2, 3), 3):
+            if not os.path.exists(case.output):
+                case.run(part, 3)
+        case.expect(label)
+    case.report.check(hits > rounds // 4, "%d of %d killed" % (hits, rounds))
+
+
+def hostile(case, folder):
+    part = case.output + ".part-1-of-2"
+    case.run(1, 2)
+    shutil.copy(part, folder / "part")
+    case.refuse("other options", common.IO, "of another run", 2, 2, "--block",
+                "128")
+    case.report.check(not os.path.exists(case.output + ".part-2-of-2"),
+                      "a part of a run that was refused")
+    with open(case.model, "r+b") as file:  # the last bytes of a tensor
+        file.seek(-4, os.SEEK_END)
+        before = file.read(4)
+        file.seek(-4, os.SEEK_END)
+        file.write(b"\0\0\0\x3e")
+    case.refuse("another source", common.IO, "of another run", 2, 2)
+    with open(case.model, "r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(before)
+    size = os.path.getsize(part)
+    for at in 0, 1, 8, 100, size // 2, size - 1:
+        shutil.copy(folder / "part", part)
+        os.truncate(part, at)
+        case.refuse("truncated to %d" % at, common.INPUT,
+                    "o.safetensors.part-1-of-2: ", 2, 2)
+    case.run(1, 2, "--force")
+    case.run(2, 2)
+    case.expect("a damaged part, replaced")
+    with open(case.output, "w", encoding="ascii") as file:
+        file.write("old")
+    result = case.run(1, 2)
+    case.report.check(result.returncode == common.IO and
+                      "exists" in result.stderr, result.stderr)
+    for i in 1, 2:
+        case.run(i, 2, "--force")
+    case.expect("an output that is replaced")
+    for text in "0/2", "3/2", "1", "1/", "/1", "1/1025", "-1/2", "a/b", "":
+        result = common.run(case.tool, "quantize", case.model, "-o",
+                            case.output, "--part", text)
+        case.report.check(result.returncode == common.USAGE,
+                          "--part '%s': exit %d" % (text, result.returncode))
+    result = common.run(case.tool, "quantize", case.model, "-o",
+                        case.output[:-12], "--part", "1/2")
+    case.report.check("one file" in result.stderr, result.stderr)
+
+
+def launched(case):
+    """Launchers say it by the environment."""
+    for names in ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK",
+                                                                    "PMI_SIZE"):
+        command = case.command(1, 3)
+        del command[command.index("--part"):command.index("--part") + 2]
+        for rank in 2, 0, 1:
+            more = dict(os.environ, **{names[0]: str(rank), names[1]: "3"})
+            subprocess.run(command, check=True, env=more)
+        case.expect("launched, " + names[0])
+        result = common.run(command[0], *command[1:],
+                            env=dict(os.environ, **{names[0]: "3",
+                                                    names[1]: "3"}))
+        case.report.check(result.returncode == common.USAGE and
+                          names[0] in result.stderr, result.stderr)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--maker", required=True)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--megabytes", type=int, default=16)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    report = common.Report()
+    for name in list(os.environ):
+        if name.startswith(("OMPI_", "PMI_")):
+            del os.environ[name]
+    chance = random.Random(options.seed)
+    with common.Folder() as folder:
+        os.mkdir(folder / "out")
+        model = folder / "model"
+        common.make_model(options.maker, model, options.megabytes)
+        shards = folder / "shards"
+        common.make_model(options.maker, shards, options.megabytes, "--shards",
+                          "3")
+        whole = [name for name in os.listdir(model)
+                 if name.endswith(".safetensors")]
+        case = Case(options, report, folder, os.path.join(model, whole[0]), ())
+        orders(case)
+        launched(case)
+        hostile(case, folder)
+        case = Case(options, report, folder, shards,
+                    ("--scale", "dynamic8", "--block", "16"))
+        at_once(case, options.rounds)
+        killed(case, chance, 2 * options.rounds)
+    report.note("seed %d" % options.seed)
+    common.finish(report)
+
+
+if __name__ == "__main__":
+    main()
