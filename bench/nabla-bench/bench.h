@@ -51,7 +51,8 @@ typedef struct bench_settings {
   bench_problem problem;
   int json, assembly;
   int printed; /* a verb has printed its error as JSON */
-  const char *encoding, *peers, *rows, *svg, *ops, *type, *model;
+  const char *encoding, *peers, *rows, *svg, *ops, *type, *model, *mesh,
+      *machine;
   uint64_t turns, size_mib, context, prompt; /* 0: not given */
 } bench_settings;
 
@@ -91,6 +92,8 @@ NABLA_MUST_USE nabla_status bench_run_product(const bench_settings *s,
                                               nabla_diag *diag);
 NABLA_MUST_USE nabla_status bench_run_compile(const bench_settings *s,
                                               nabla_diag *diag);
+NABLA_MUST_USE nabla_status bench_run_collectives(const bench_settings *s,
+                                                  nabla_diag *diag);
 NABLA_MUST_USE nabla_status bench_run_ops(const bench_settings *s,
                                           nabla_diag *diag);
 NABLA_MUST_USE nabla_status bench_run_arrays(const bench_settings *s,

@@ -103,6 +103,12 @@ static nabla_status set_text(bench_settings *s, size_t index,
     case BENCH_OPTION_model:
       s->model = argument;
       return NABLA_OK;
+    case BENCH_OPTION_mesh:
+      s->mesh = argument;
+      return NABLA_OK;
+    case BENCH_OPTION_machine:
+      s->machine = argument;
+      return NABLA_OK;
     case BENCH_OPTION_rows:
       s->rows = argument;
       return NABLA_OK;
@@ -173,6 +179,8 @@ static nabla_status run(bench_settings *s, nabla_diag *diag) {
       return bench_run_product(s, diag);
     case BENCH_VERB_compile:
       return bench_run_compile(s, diag);
+    case BENCH_VERB_collectives:
+      return bench_run_collectives(s, diag);
     case BENCH_VERB_ops:
       return bench_run_ops(s, diag);
     case BENCH_VERB_arrays:

@@ -16,6 +16,7 @@ enum {
   CODEC = BIT_codec,
   COMPILE = BIT_compile,
   POOL = BIT_pool,
+  COLLECTIVES = BIT_collectives,
   OPS = BIT_ops,
   ARRAYS = BIT_arrays,
   GENERATE = BIT_generate,
@@ -39,7 +40,7 @@ const tool bench_tool = {
     .operands = "VERB [options]",
     .summary =
         "Measures kernels in turns with what limits them and with other "
-        "libraries; codecs; compiling; the pool.",
+        "libraries; codecs; compiling; the pool; exchanges.",
     .examples =
         "  nabla-bench gemv --encoding nf4 --threads 2\n"
         "  nabla-bench gemm -m 512 --numerics bf16 --layout prepacked\n"
