@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "bench/nabla-bench/collectives.h"
+#include "bench/nabla-bench/collectives/collectives.h"
 #include "lib/runtime/collectives/collective.h"
 #include "nabla/matmul.h"
 

@@ -2,7 +2,7 @@
  * ranks are threads of this process, or under mpirun processes, of which the
  * first one reports. Writes the file that nabla-auto-shard{machine=FILE} reads.
  */
-#include "bench/nabla-bench/collectives.h"
+#include "bench/nabla-bench/collectives/collectives.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The verb collectives: exchanges between ranks, along each axis of a mesh. */
-#ifndef NABLA_BENCH_COLLECTIVES_H
-#define NABLA_BENCH_COLLECTIVES_H
+#ifndef NABLA_BENCH_COLLECTIVES_COLLECTIVES_H
+#define NABLA_BENCH_COLLECTIVES_COLLECTIVES_H
 
 #include "bench/nabla-bench/bench.h"
 #include "nabla/comm.h"
