@@ -13,7 +13,10 @@ const char *const bench_collective_names[BENCH_COLLECTIVE_KINDS] = {
 const uint64_t bench_collective_sizes[BENCH_COLLECTIVE_SIZES] = {
     256, 4096, 65536, 1048576, 4194304};
 
-enum { MOST_BYTES = 4194304, SIDE = 512, ROWS = 128, COPIED = 1 << 25 };
+#define MOST_BYTES ((size_t)4194304)
+#define COPIED     ((size_t)1 << 25)
+#define ROWS       128u /* of the product, whose weight has SIDE x SIDE */
+#define SIDE       512u
 
 /* One rank's arrays. */
 typedef struct bench_rank {
@@ -101,7 +104,7 @@ static double copy_rate(bench_rank *r) {
     if (!turn) memset(from, 1, COPIED);
     const double start = now();
     memcpy(to, from, COPIED);
-    if (turn) r->times[turn - 1] = 2.0 * COPIED / (now() - start);
+    if (turn) r->times[turn - 1] = 2.0 * (double)COPIED / (now() - start);
   }
   const int is_done = from && to;
   free(from);
