@@ -205,8 +205,11 @@ typedef struct nabla_session_usage {
   uint64_t peak_bytes;
   size_t holder_count;
   const nabla_session_holder *holders;
-  uint64_t piece_bytes; /* of pieces of weights that were copied: those of a
-                           rank that do not lie in a row              */
+  uint64_t piece_bytes;  /* of pieces of weights that were copied: those of a
+                            rank that do not lie in a row              */
+  uint64_t weight_bytes; /* of the weights that runs read, of a rank's pieces
+                            where they are divided; mapped files of which only
+                            these pages are read, and copies, included  */
 } nabla_session_usage;
 
 /* Stores in `out` how much memory a session holds between runs, without the

@@ -293,6 +293,7 @@ Test(sharded, layer) {
       cr_assert_eq(nabla_session_memory(ranks[r].session, &usage, &diag), 0);
       /* up's rows lie in a row, down's columns do not */
       cr_assert_eq(usage.piece_bytes, 64 * 256 * sizeof(float) / n);
+      cr_assert_eq(usage.weight_bytes, 2 * 64 * 256 * sizeof(float) / n);
     }
     close_ranks(executable);
     nabla_executable_close(executable);

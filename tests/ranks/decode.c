@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "nabla/decoder.h"
 #include "nabla/executable.h"
@@ -57,6 +58,18 @@ static int open_rank(nabla_executable *executable, nabla_comm *comm,
              : 0;
 }
 
+/* Resident bytes of the process. */
+static int64_t resident(void) {
+  long long pages = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  if (!file) return 0;
+  if (fscanf(file, "%*d %lld", &pages) != 1) pages = 0;
+  (void)fclose(file);
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+static int64_t resident_before;
+
 static void print(const rank *r, uint32_t number) {
   nabla_session_usage usage = {.struct_size = sizeof usage};
   if (!number) {
@@ -64,15 +77,21 @@ static void print(const rank *r, uint32_t number) {
     printf("\n");
   }
   if (nabla_session_memory(r->session, &usage, NULL)) return;
-  (void)fprintf(stderr, "rank %u: pieces %llu states %llu\n", number,
-                (unsigned long long)usage.piece_bytes,
-                (unsigned long long)usage.state_bytes);
+  (void)fprintf(stderr,
+                "rank %u: pieces %llu states %llu weights %llu other %llu "
+                "resident %lld\n",
+                number, (unsigned long long)usage.piece_bytes,
+                (unsigned long long)usage.state_bytes,
+                (unsigned long long)usage.weight_bytes,
+                (unsigned long long)(usage.run_bytes + usage.other_bytes),
+                (long long)(resident() - resident_before));
 }
 
 static int run_threads(nabla_executable *executable, uint32_t count) {
   nabla_comm *comm = NULL;
   nabla_diag diag = NABLA_DIAG_INIT;
   if (count > 1 && nabla_comm_threads(count, &comm, &diag)) return fail(&diag);
+  resident_before = resident();
   for (uint32_t i = 0; i < count; i++)
     if (open_rank(executable, comm, i, i)) return 1;
   for (uint32_t i = 0; i < count; i++)
@@ -94,6 +113,7 @@ static int run_process(nabla_executable *executable) {
   nabla_diag diag = NABLA_DIAG_INIT;
   if (nabla_comm_mpi(&comm, &diag)) return fail(&diag);
   const uint32_t number = nabla_comm_rank(comm);
+  resident_before = resident();
   if (open_rank(executable, comm, 0, number)) return 1;
   generate(&ranks[0]);
   if (ranks[0].status) {

@@ -18,9 +18,12 @@ static nabla_ssa element(nabla_cluster_body *b, int node,
                          nabla_ssa (*operand)(nabla_cluster_body *, int)) {
   const nabla_cluster_node *n = &b->c->nodes[node];
   nabla_ssa x[NABLA_CLUSTER_OPERANDS] = {0};
-  for (int i = 0; i < n->operand_count; i++) x[i] = operand(b, n->operands[i]);
-  b->lane = nabla_cluster_lane_of(
-      b->c->nodes[n->operands[n->operand_count - 1]].dtype);
+  int last = 0;
+  for (int i = 0; i < n->operand_count; i++) {
+    last = n->operands[i];
+    x[i] = operand(b, last);
+  }
+  b->lane = nabla_cluster_lane_of(b->c->nodes[last].dtype);
   nabla_ssa y = n->element->emit(b, n, x);
   /* bytes are exact in 16 bits */
   return nabla_cluster_is_f32(n->dtype) &&

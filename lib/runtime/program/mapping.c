@@ -1,10 +1,42 @@
 /* See the header. */
 #include "lib/runtime/program/mapping.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "lib/base/checked.h"
 #include "lib/base/file/os_call.h"
+
+/* The mappings of this process. One for which there was no memory is not here,
+ * and keeps its pages. */
+typedef struct entry {
+  struct entry *next;
+  nabla_mapping mapping;
+} entry;
+static entry *entries;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void enter(nabla_mapping mapping) {
+  entry *e = malloc(sizeof *e);
+  if (!e) return;
+  e->mapping = mapping;
+  pthread_mutex_lock(&lock);
+  e->next = entries;
+  entries = e;
+  pthread_mutex_unlock(&lock);
+}
+
+static void leave(const void *data) {
+  pthread_mutex_lock(&lock);
+  entry **at = &entries;
+  while (*at && (*at)->mapping.data != data) at = &(*at)->next;
+  entry *found = *at;
+  if (found) *at = found->next;
+  pthread_mutex_unlock(&lock);
+  free(found);
+}
 
 static nabla_status check_same(const nabla_os *os, int fd, const char *path,
                                const nabla_os_info *expected,
@@ -34,6 +66,7 @@ static nabla_status map(const nabla_os *os, int fd, const char *path,
   void *data = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
   if (data != MAP_FAILED) {
     *out = (nabla_mapping){data, size};
+    enter(*out);
     return NABLA_OK;
   }
   const int error = errno;
@@ -62,8 +95,32 @@ nabla_status nabla_mapping_open(const char *path, const nabla_os_info *expected,
 }
 
 void nabla_mapping_close(nabla_mapping *mapping) {
-  /* The address and size are those of a mapping: this cannot fail. */
-  if (mapping->data)
+  if (mapping->data) {
+    leave(mapping->data);
+    /* The address and size are those of a mapping: this cannot fail. */
     (void)munmap((void *)(uintptr_t)mapping->data, mapping->size);
+  }
   *mapping = (nabla_mapping){0};
+}
+
+/* Whole pages alone, since those at the ends have bytes of others too. */
+static void drop(uintptr_t begin, uintptr_t end) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  begin = (begin + page - 1) / page * page;
+  end = end / page * page;
+  if (begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
+void nabla_mapping_drop(const void *data, uint64_t bytes) {
+  const uintptr_t begin = (uintptr_t)data;
+  pthread_mutex_lock(&lock);
+  for (const entry *e = entries; e; e = e->next) {
+    const uintptr_t first = (uintptr_t)e->mapping.data;
+    if (begin < first || begin - first >= e->mapping.size ||
+        bytes > e->mapping.size - (begin - first))
+      continue;
+    drop(begin, begin + (uintptr_t)bytes);
+    break;
+  }
+  pthread_mutex_unlock(&lock);
 }

@@ -26,4 +26,10 @@ NABLA_MUST_USE nabla_status nabla_mapping_open(const char *path,
 /* Unmaps. A mapping that is not mapped is allowed. */
 void nabla_mapping_close(nabla_mapping *mapping);
 
+/* Gives pages back that lie in [data, data + bytes) if a mapping of the process
+ * has all of these; a later read finds the same bytes in the file. Memory that
+ * is no mapping stays as it is. For what was copied, and is hardly read again.
+ * Any thread, while the mapping is open. */
+void nabla_mapping_drop(const void *data, uint64_t bytes);
+
 #endif

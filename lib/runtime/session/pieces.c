@@ -6,6 +6,7 @@
 
 #include "lib/runtime/program/components.h"
 #include "lib/runtime/program/guarded.h"
+#include "lib/runtime/program/mapping.h"
 
 /* The part [start, start + size) of each dimension, of which `valid` lie in the
  * array: the others are padding. */
@@ -189,6 +190,7 @@ static nabla_status take_component(taking *t, const nabla_component_slot *whole,
   void *copy;
   NABLA_TRY(allocate(t, local->bytes, &copy));
   copy_box(&b, bytes, data, copy);
+  nabla_mapping_drop(data, whole->bytes);
   *out = copy;
   return NABLA_OK;
 }
@@ -250,6 +252,42 @@ static nabla_status make_room(taking *t, nabla_binding *out) {
   return NABLA_OK;
 }
 
+/* Whether two arguments, such as those of a weight in two functions, have the
+ * same pieces of the same array. */
+static int is_same_piece(const nabla_session *session,
+                         const nabla_argument_cut *a,
+                         const nabla_argument_cut *b) {
+  const nabla_binding *bindings = session->executable->bindings;
+  const nabla_binding *x = &bindings[a->port], *y = &bindings[b->port];
+  if (!y->is_bound || x->data[0] != y->data[0] || a->count != b->count ||
+      a->local.rank != b->local.rank ||
+      memcmp(x->shape, y->shape, a->local.rank * sizeof *x->shape))
+    return 0;
+  for (uint32_t i = 0; i < a->count; i++)
+    if (a->at[i].dim != b->at[i].dim || a->at[i].size != b->at[i].size ||
+        a->at[i].stride != b->at[i].stride)
+      return 0;
+  return !strcmp(session->executable->manifest.ports[a->port].name,
+                 session->executable->manifest.ports[b->port].name);
+}
+
+/* The argument before that has the same piece; `cut` where there is none. */
+static const nabla_argument_cut *find_piece(const nabla_session *session,
+                                            const nabla_argument_cut *cut) {
+  const nabla_argument_cut *cuts = session->executable->manifest.cuts;
+  while (cuts < cut && !is_same_piece(session, cut, cuts)) cuts++;
+  return cuts;
+}
+
+/* Takes the piece of a bound weight, once for all functions. */
+static nabla_status take_bound(taking *t, const nabla_binding *bound,
+                               nabla_binding *out) {
+  const nabla_argument_cut *had = find_piece(t->session, t->cut);
+  if (had == t->cut) return take_weight(t, bound, out);
+  *out = t->session->pieces[had->port];
+  return NABLA_OK;
+}
+
 nabla_status nabla_session_take_pieces(nabla_session *session,
                                        nabla_diag *diag) {
   nabla_executable *executable = session->executable;
@@ -266,8 +304,47 @@ nabla_status nabla_session_take_pieces(nabla_session *session,
     const nabla_binding *bound = &executable->bindings[cut->port];
     nabla_binding *out = &session->pieces[cut->port];
     taking t = {.session = session, .port = port, .cut = cut, .diag = diag};
-    NABLA_TRY(bound->is_bound ? take_weight(&t, bound, out)
+    NABLA_TRY(bound->is_bound ? take_bound(&t, bound, out)
                               : make_room(&t, out));
+  }
+  return NABLA_OK;
+}
+
+/* What a run of the session reads where a weight is bound; NULL: nothing is. */
+static const nabla_binding *weight_of(const nabla_session *session,
+                                      size_t port) {
+  const nabla_binding *bound = &session->executable->bindings[port];
+  if (!bound->is_bound) return NULL;
+  if (session->pieces && session->pieces[port].is_bound)
+    return &session->pieces[port];
+  return bound;
+}
+
+static nabla_status count_weight(const nabla_port *port,
+                                 const nabla_binding *weight, uint64_t *bytes,
+                                 nabla_diag *diag) {
+  nabla_port sized = *port;
+  nabla_component_slots slots;
+  for (uint32_t i = 0; i < port->rank; i++) sized.shape[i] = weight->shape[i];
+  NABLA_TRY(nabla_port_components(&sized, &slots, diag));
+  for (uint32_t i = 0; i < slots.count; i++) *bytes += slots.at[i].bytes;
+  return NABLA_OK;
+}
+
+nabla_status nabla_session_count_weights(const nabla_session *session,
+                                         uint64_t *out, nabla_diag *diag) {
+  const nabla_manifest *manifest = &session->executable->manifest;
+  *out = 0;
+  for (size_t i = 0; i < manifest->port_count; i++) {
+    const nabla_binding *weight = weight_of(session, i), *other = NULL;
+    if (!weight) continue;
+    for (size_t k = 0; k < i; k++) {
+      other = weight_of(session, k);
+      if (other && other->data[0] == weight->data[0]) break;
+      other = NULL;
+    }
+    if (other) continue;
+    NABLA_TRY(count_weight(&manifest->ports[i], weight, out, diag));
   }
   return NABLA_OK;
 }

@@ -9,6 +9,11 @@
 NABLA_MUST_USE nabla_status nabla_session_take_pieces(nabla_session *session,
                                                       nabla_diag *diag);
 
+/* Stores in `out` the bytes of the weights that runs read: of pieces where they
+ * are divided, once where functions share one. */
+NABLA_MUST_USE nabla_status nabla_session_count_weights(
+    const nabla_session *session, uint64_t *out, nabla_diag *diag);
+
 /* Copies a rank's piece, of the shape `local`, of a dense array; padding is 0.
  */
 void nabla_piece_copy(const nabla_argument_cut *cut, uint32_t rank,

@@ -4,6 +4,7 @@
 
 #include "lib/base/require.h"
 #include "lib/runtime/program/type_to_text.h"
+#include "lib/runtime/session/pieces.h"
 #include "lib/runtime/session/session_internal.h"
 
 size_t nabla_session_state_count(const nabla_session *session) {
@@ -199,16 +200,16 @@ nabla_status nabla_session_memory(nabla_session *session,
                      session->frame_words * sizeof(int64_t) +
                      session->trace.capacity * sizeof *session->trace.held +
                      session->trace.peak_capacity * sizeof *session->trace.peak;
+  nabla_status status =
+      nabla_session_count_weights(session, &out->weight_bytes, diag);
   nabla_memory_trace_sort(&session->trace);
   out->peak_bytes = session->trace.peak_bytes;
   out->holder_count = session->trace.peak_count;
   out->holders = session->trace.peak;
-  const nabla_status status =
-      session->trace.has_failed
-          ? nabla_fail(diag, NABLA_NO_MEMORY,
-                       "there was no memory to find the peak of the session's "
-                       "runs")
-          : NABLA_OK;
+  if (!status && session->trace.has_failed)
+    status = nabla_fail(diag, NABLA_NO_MEMORY,
+                        "there was no memory to find the peak of the session's "
+                        "runs");
   nabla_session_leave(session);
   return status;
 }

@@ -10,6 +10,7 @@ enum { SCOPE = 12, TABLE_LIMIT = 1 << 20 };
  * choices, of which the last node's vary fastest. */
 typedef struct table {
   uint32_t count, nodes[SCOPE];
+  size_t size; /* of entries */
   double *entries;
   bool is_used; /* was summed into another one */
   int32_t next; /* of the same bucket */
@@ -50,6 +51,7 @@ static table *add_table(elimination *e, uint32_t count, const uint32_t *nodes) {
     t->nodes[i] = nodes[i];
     size *= size_of(e, nodes[i]);
   }
+  t->size = size;
   t->entries = malloc(size * sizeof *t->entries);
   if (!t->entries) return e->failed = true, NULL;
   e->count++;
@@ -228,10 +230,9 @@ static void fill(const elimination *e, const sum *s, const table *out,
                  uint32_t node) {
   uint32_t digits[SCOPE] = {0};
   size_t at[TERMS] = {0};
-  for (size_t entry = 0;; entry++) {
+  for (size_t entry = 0; entry < out->size; entry++) {
     out->entries[entry] = least(s, at, out->count, size_of(e, node));
-    uint32_t d = out->count;
-    while (d-- > 0) {
+    for (uint32_t d = out->count; d-- > 0;) {
       const bool more = digits[d] + 1 < size_of(e, out->nodes[d]);
       for (uint32_t t = 0; t < s->count; t++)
         at[t] = more ? at[t] + s->strides[t][d]
@@ -239,12 +240,9 @@ static void fill(const elimination *e, const sum *s, const table *out,
       digits[d] = more ? digits[d] + 1 : 0;
       if (more) break;
     }
-    if (d == UINT32_MAX) {
-      e->pass->work +=
-          (double)(entry + 1) * (double)size_of(e, node) * (double)s->count;
-      return;
-    }
   }
+  e->pass->work +=
+      (double)out->size * (double)size_of(e, node) * (double)s->count;
 }
 
 /* Sums tables of the bucket of `node`, as many as one table has room for, and
@@ -285,6 +283,23 @@ static bool eliminate_some(elimination *e, uint32_t node) {
 
 /* ---- the solution ---- */
 
+/* The sum of the bucket of `node` for one of its choices, and for those of the
+ * nodes behind it in the order, which are known. */
+static double value_of(const elimination *e, uint32_t node, uint32_t choice) {
+  double value = 0;
+  for (int32_t i = e->buckets[node]; i >= 0; i = e->tables[i].next) {
+    const table *t = &e->tables[i];
+    size_t entry = 0;
+    for (uint32_t k = 0; k < t->count; k++) {
+      const uint32_t other = t->nodes[k];
+      entry = entry * size_of(e, other) +
+              (other == node ? choice : e->pass->chosen[other]);
+    }
+    value += t->entries[entry];
+  }
+  return value;
+}
+
 /* Nodes in the reverse order: the best choice for those that are known. */
 static void decode(elimination *e) {
   uint32_t *chosen = e->pass->chosen;
@@ -293,16 +308,7 @@ static void decode(elimination *e) {
     double best = 0;
     uint32_t found = 0;
     for (uint32_t c = 0; c < size_of(e, node); c++) {
-      double value = 0;
-      for (int32_t i = e->buckets[node]; i >= 0; i = e->tables[i].next) {
-        const table *t = &e->tables[i];
-        size_t entry = 0;
-        for (uint32_t k = 0; k < t->count; k++) {
-          const uint32_t own = t->nodes[k] == node ? c : chosen[t->nodes[k]];
-          entry = entry * size_of(e, t->nodes[k]) + own;
-        }
-        value += t->entries[entry];
-      }
+      const double value = value_of(e, node, c);
       if (c && value >= best) continue;
       best = value;
       found = c;

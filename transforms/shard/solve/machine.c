@@ -42,7 +42,7 @@ static bool read_numbers(MlirOperation op, void *self) {
 typedef struct reader {
   nabla_json *json;
   const nabla_mesh *mesh;
-  nabla_shard_machine *out;
+  nabla_shard_machine out;
   nabla_diag *diag;
   bool has_schema;
 } reader;
@@ -86,16 +86,16 @@ static nabla_status read_axis(reader *r) {
                       "latency");
   const int axis = nabla_mesh_axis(r->mesh, name);
   if (axis < 0) return NABLA_OK; /* of another mesh of the machine */
-  r->out->bandwidth[axis] = bandwidth;
-  r->out->latency[axis] = latency;
+  r->out.bandwidth[axis] = bandwidth;
+  r->out.latency[axis] = latency;
   return NABLA_OK;
 }
 
 static nabla_status read_member(reader *r, const char *key) {
   nabla_json_event event;
   double *rate = !strcmp(key, "operations_per_second")
-                     ? &r->out->operations_per_second
-                 : !strcmp(key, "bytes_per_second") ? &r->out->bytes_per_second
+                     ? &r->out.operations_per_second
+                 : !strcmp(key, "bytes_per_second") ? &r->out.bytes_per_second
                                                     : NULL;
   if (rate) {
     NABLA_TRY(read_number(r, rate));
@@ -166,8 +166,11 @@ bool nabla_shard_machine_read(MlirOperation module, const nabla_mesh *mesh,
   (void)nabla_ops_each(module, is_mesh, read_numbers, out);
   if (!*path) return true;
   nabla_diag diag = NABLA_DIAG_INIT;
-  reader r = {.mesh = mesh, .out = out, .diag = &diag};
-  if (!read_file(&r, path)) return true;
+  reader r = {.mesh = mesh, .out = *out, .diag = &diag};
+  if (!read_file(&r, path)) {
+    *out = r.out;
+    return true;
+  }
   nabla_error_at(module, "nabla-auto-shard: machine '%s': %s", path, diag.what);
   return false;
 }

@@ -128,7 +128,7 @@ typedef struct tree {
   size_t count, capacity;
 } tree;
 
-static bool add_open(tree *t, const open_node *node) {
+static bool add_open(tree *t, open_node node) {
   if (t->count == t->capacity) {
     const size_t capacity = t->capacity ? 2 * t->capacity : 64;
     open_node *more = realloc(t->nodes, capacity * sizeof *more);
@@ -136,7 +136,7 @@ static bool add_open(tree *t, const open_node *node) {
     t->nodes = more;
     t->capacity = capacity;
   }
-  t->nodes[t->count++] = *node;
+  t->nodes[t->count++] = node;
   return true;
 }
 
@@ -176,17 +176,24 @@ static bool branch(search *s, tree *t, const open_node *from) {
   if (node == UINT32_MAX) return true; /* all are fixed */
   for (uint32_t c = 0; c < s->problem->nodes[node].count; c++) {
     if (s->failed || is_spent(s)) return false;
-    open_node next = {.fixed = malloc((count + 1) * sizeof *next.fixed)};
-    if (!next.fixed) {
+    uint32_t *fixed = malloc((count + 1) * sizeof *fixed), split;
+    if (!fixed) {
       s->failed = true;
       return false;
     }
-    memcpy(next.fixed, from->fixed, count * sizeof *next.fixed);
-    next.fixed[node] = c;
-    next.bound = bound_of(s, next.fixed, &next.split);
-    if (next.bound < from->bound) next.bound = from->bound;
+    memcpy(fixed, from->fixed, count * sizeof *fixed);
+    fixed[node] = c;
+    double bound = bound_of(s, fixed, &split);
+    if (bound < from->bound) bound = from->bound;
     s->out->subproblems++;
-    if (is_done(s, next.bound) || !add_open(t, &next)) free(next.fixed);
+    if (is_done(s, bound)) {
+      free(fixed);
+      continue;
+    }
+    if (add_open(t, (open_node){fixed, bound, split})) continue;
+    free(fixed);
+    s->failed = true;
+    return false;
   }
   return true;
 }
