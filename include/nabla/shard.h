@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nabla/array.h"
 #include "nabla/status.h"
 
 #ifdef __cplusplus
@@ -36,6 +37,101 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_add_sharding_callback(
     const char *name,
     void (*report)(void *self, const nabla_sharding_report *report), void *self,
     nabla_diag *diag);
+
+/* ---- meshes ---- */
+
+/* A grid of devices with named axes. Device i has the coordinates of i in
+ * row-major order: the last axis varies fastest. Immutable: all threads may use
+ * it. */
+typedef struct nabla_mesh nabla_mesh;
+
+/* Makes a mesh from "data=2,model=4": names of letters, digits and '_', sizes
+ * from 1 on; at most 8 axes, and NABLA_COMM_MAX_RANKS devices. Meshes of equal
+ * text are one mesh to programs.
+ * @param allocator NULL: malloc. It outlives the mesh, which nabla_mesh_destroy
+ * frees.
+ * @return NABLA_OK; NABLA_INVALID_ARGUMENT for a text that does not read, an
+ * axis twice, a size below 1; NABLA_TOO_LARGE; NABLA_NO_MEMORY */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_mesh_create(const char *axes, const nabla_allocator *allocator,
+                  nabla_mesh **out, nabla_diag *diag);
+/* Frees it, when nobody uses it any more; arrays that were recorded with it
+ * stay. NULL is allowed. */
+NABLA_API void nabla_mesh_destroy(nabla_mesh *mesh);
+/* Number of devices. */
+NABLA_API uint32_t nabla_mesh_size(const nabla_mesh *mesh);
+
+/* How an array is divided over a mesh: for each dimension the axes that divide
+ * it, "x" or "x,y", of which the first makes the largest pieces, or NULL. A
+ * value, which owns nothing: mesh and texts are those that it was made of. It
+ * is checked where it is used. */
+typedef struct nabla_partition {
+  const nabla_mesh *mesh;
+  uint32_t rank;
+  const char *dims[NABLA_ARRAY_MAX_RANK];
+} nabla_partition;
+
+/* nabla_partition_spec(mesh, "data", NULL, "x,y"): the partition of an array of
+ * three dimensions. It needs at least one; in C++ call the function below. */
+#define nabla_partition_spec(mesh, ...)                                      \
+  nabla_partition_of(mesh,                                                   \
+                     sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), \
+                     (const char *const[]){__VA_ARGS__})
+/* The same of `rank` texts. `dims` may be NULL if `rank` is 0. */
+NABLA_API nabla_partition nabla_partition_of(const nabla_mesh *mesh,
+                                             size_t rank,
+                                             const char *const *dims);
+
+/* Writes "#nabla.sharding<@mesh.data.2, [{"data"}, {}]>", at most `size` bytes
+ * with the NUL.
+ * @return NABLA_OK; NABLA_INVALID_ARGUMENT for a partition that is not legal:
+ * an axis that the mesh does not have, or twice; NABLA_TOO_LARGE: `size` */
+NABLA_API NABLA_MUST_USE nabla_status nabla_partition_text(
+    const nabla_partition *partition, char *out, size_t size, nabla_diag *diag);
+/* Number of different pieces that an array is divided into; devices of the axes
+ * that do not divide it have the same. Errors as nabla_partition_text. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_partition_shards(
+    const nabla_partition *partition, uint32_t *out, nabla_diag *diag);
+/* Writes the shape of a piece of an array of shape `global`; of the last piece
+ * of a dimension that is not divided evenly, which is padded, less holds data.
+ * Both have `partition->rank` sizes. Errors as nabla_partition_text, and
+ * NABLA_INVALID_ARGUMENT for a size below 0. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_local_shape(const nabla_partition *partition, const int64_t *global,
+                  int64_t *out, nabla_diag *diag);
+/* Writes the shape of the array whose pieces have the shape `local`. Errors as
+ * nabla_local_shape, and NABLA_TOO_LARGE for a size above 2^62. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_global_shape(const nabla_partition *partition, const int64_t *local,
+                   int64_t *out, nabla_diag *diag);
+/* Writes 1 if an array that is divided as `from` has to be exchanged to be
+ * divided as `to`, else 0: all devices have their piece. Axes of size 1 divide
+ * nothing. Errors as nabla_partition_text, and NABLA_INVALID_ARGUMENT for
+ * partitions of different meshes or ranks. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_needs_reshard(const nabla_partition *from, const nabla_partition *to,
+                    int *out, nabla_diag *diag);
+
+/* ---- arrays on a mesh ----
+ *
+ * An array is one handle, of the shape of the whole. A program that has a
+ * partition runs on as many threads as the mesh has devices: each computes its
+ * pieces, of inputs that are given whole, and results are gathered. All
+ * partitions of a program are of one mesh. docs/SHARDING.md, "From C". */
+
+/* Records that x is divided so where it is computed and used; what it is
+ * computed from, and what is computed from it, is divided accordingly
+ * (nabla.sharding_constraint). nabla_shard is the same, for arrays that enter a
+ * program.
+ * @return an array that equals x; NULL after a failure of the scope: a
+ * partition that is not legal, or of another rank; a packed array */
+NABLA_API nabla_array *nabla_sharding_constraint(nabla_array *x,
+                                                 nabla_partition partition);
+NABLA_API nabla_array *nabla_shard(nabla_array *x, nabla_partition partition);
+
+/* Records that x is divided so from here on, however it was before: an exchange
+ * that the program asks for (nabla.reshard). */
+NABLA_API nabla_array *nabla_reshard(nabla_array *x, nabla_partition partition);
 
 #ifdef __cplusplus
 }

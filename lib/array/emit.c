@@ -5,6 +5,7 @@
 #include <mlir-c/BuiltinTypes.h>
 #include <string.h>
 
+#include "lib/array/emit_mesh.h"
 #include "transforms/autodiff/calls.h"
 #include "transforms/ir/ir.h"
 
@@ -178,9 +179,11 @@ static void copy_rules(const transfer *t, MlirOperation function) {
                                                nabla_ref(rule_keys[i]));
 }
 
-/* Copies the function that `op` calls, and those that this one calls. */
+/* Copies the function that `op` calls, and those that this one calls; and
+ * meshes. */
 static MlirWalkResult copy_callee(MlirOperation op, void *self) {
   const transfer *t = self;
+  nabla_mesh_copy(t->from, t->to, op);
   if (nabla_is(op, "func.call"))
     nabla_function_copy(
         t->from, t->to,
@@ -294,6 +297,7 @@ static nabla_status fill_module(const nabla_emitted_program *program,
   const transfer t = {nabla_recorder_module(walk->recorder), module, false};
   NABLA_TRY(add_function(walk, "main", false, module, &function, diag));
   mlirOperationWalk(function, copy_callee, (void *)&t, MlirWalkPreOrder);
+  NABLA_TRY(nabla_mesh_check_one(module, diag));
   if (program->ports) {
     NABLA_TRY(set_ports(walk, function, "arg_attrs", walk->leaf_count,
                         program->ports, diag));

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "lib/array/ranks.h"
 #include "lib/array/watch.h"
 #include "lib/base/require.h"
 #include "lib/compiler/bytecode.h"
@@ -31,8 +32,10 @@ struct nabla_program {
   nabla_dispatch_counts counts;
   nabla_executable *executable;
   _Atomic(nabla_session *) session; /* idle, or NULL */
-  nabla_program *chain;             /* of its bucket */
-  nabla_program *newer, *older;     /* by last use   */
+  _Atomic(nabla_ranks *) ranks;     /* of a divided program: idle, or NULL */
+  const nabla_allocator *allocator;
+  nabla_program *chain;         /* of its bucket */
+  nabla_program *newer, *older; /* by last use   */
 };
 
 struct nabla_engine {
@@ -151,6 +154,7 @@ nabla_status nabla_engine_create_debug(const nabla_engine_options *options,
 static void free_program(nabla_engine *engine, nabla_program *program) {
   const nabla_allocator *allocator = engine->environment.allocator;
   nabla_session_close(program->session);
+  nabla_ranks_close(program->ranks);
   nabla_executable_close(program->executable);
   nabla_free(allocator, program->key, 1, program->key_size);
   nabla_free(allocator, program, 1, sizeof *program);
@@ -296,6 +300,10 @@ nabla_executable *nabla_program_executable(const nabla_program *program) {
 
 nabla_status nabla_program_take_session(nabla_program *program,
                                         nabla_session **out, nabla_diag *diag) {
+  if (nabla_ranks_count(program->executable) > 1)
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "a program of arrays on a mesh has packed arguments or "
+                      "results");
   *out = atomic_exchange(&program->session, NULL);
   return *out ? NABLA_OK
               : nabla_session_create(program->executable, NULL, out, diag);
@@ -306,6 +314,31 @@ void nabla_program_give_session(nabla_program *program,
   nabla_session *none = NULL;
   if (!atomic_compare_exchange_strong(&program->session, &none, session))
     nabla_session_close(session);
+}
+
+/* Runs on the ranks that are idle, or on others. */
+static nabla_status run_ranks(nabla_program *program, const nabla_dense *inputs,
+                              size_t input_count, nabla_dense *outputs,
+                              size_t output_count, nabla_diag *diag) {
+  nabla_ranks *none = NULL, *ranks = atomic_exchange(&program->ranks, NULL);
+  if (!ranks)
+    NABLA_TRY(nabla_ranks_open(program->executable, program->allocator, &ranks,
+                               diag));
+  const nabla_status status =
+      nabla_ranks_run(ranks, inputs, input_count, outputs, output_count, diag);
+  if (status || !atomic_compare_exchange_strong(&program->ranks, &none, ranks))
+    nabla_ranks_close(ranks);
+  return status;
+}
+
+nabla_status nabla_program_run(nabla_program *program,
+                               const nabla_dense *inputs, size_t input_count,
+                               nabla_dense *outputs, size_t output_count,
+                               nabla_diag *diag) {
+  if (nabla_ranks_count(program->executable) > 1)
+    return run_ranks(program, inputs, input_count, outputs, output_count, diag);
+  return nabla_executable_run(program->executable, "main", inputs, input_count,
+                              outputs, output_count, diag);
 }
 
 static nabla_program *find(const nabla_engine *engine,
@@ -346,6 +379,7 @@ static nabla_status add_program(nabla_engine *engine,
   program->hash = key->hash;
   program->key = bytes;
   program->key_size = key->size;
+  program->allocator = allocator;
   memcpy(program->key, key->bytes, key->size);
   program->is_kept = true;
   nabla_program **bucket = &engine->buckets[key->hash.low64 % BUCKETS];

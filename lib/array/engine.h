@@ -66,5 +66,10 @@ NABLA_MUST_USE nabla_status nabla_program_take_session(nabla_program *program,
                                                        nabla_session **out,
                                                        nabla_diag *diag);
 void nabla_program_give_session(nabla_program *program, nabla_session *session);
+/* Runs "main", on the ranks of its mesh if it is divided: as
+ * nabla_executable_run. */
+NABLA_MUST_USE nabla_status nabla_program_run(
+    nabla_program *program, const nabla_dense *inputs, size_t input_count,
+    nabla_dense *outputs, size_t output_count, nabla_diag *diag);
 
 #endif

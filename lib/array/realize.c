@@ -33,9 +33,8 @@ static nabla_status run(const nabla_walk *walk, nabla_program *program,
     status = nabla_packed_run(program, walk->leaf_count, walk->leaves,
                               walk->result_count, walk->results, diag);
   else if (!status)
-    status = nabla_executable_run(nabla_program_executable(program), "main",
-                                  inputs, walk->leaf_count, outputs,
-                                  walk->result_count, diag);
+    status = nabla_program_run(program, inputs, walk->leaf_count, outputs,
+                               walk->result_count, diag);
   nabla_free(allocator, memory, count, sizeof(nabla_dense));
   return status;
 }

@@ -47,7 +47,7 @@ nabla_status nabla_checkpoint_add_shard(nabla_checkpoint *checkpoint,
                                         nabla_diag *diag) {
   nabla_buffer path;
   nabla_buffer_init(&path, checkpoint->allocator, "path", 1 << 16);
-  nabla_shard *shard = &checkpoint->shards[checkpoint->shard_count];
+  nabla_checkpoint_part *shard = &checkpoint->shards[checkpoint->shard_count];
   nabla_status status =
       nabla_buffer_append(&path, folder, strlen(folder), diag);
   if (!status)
@@ -62,7 +62,7 @@ nabla_status nabla_checkpoint_add_shard(nabla_checkpoint *checkpoint,
                                       &shard->name, diag);
   if (status) {
     nabla_tensor_file_close(shard->file);
-    *shard = (nabla_shard){0};
+    *shard = (nabla_checkpoint_part){0};
     return status;
   }
   checkpoint->shard_count++;
@@ -102,8 +102,8 @@ static nabla_status open_single(nabla_checkpoint *checkpoint, const char *path,
   const char *name;
   void *shards;
   NABLA_TRY(split_path(checkpoint, path, &folder, &name, diag));
-  nabla_status status =
-      nabla_alloc(checkpoint->allocator, 1, sizeof(nabla_shard), &shards, diag);
+  nabla_status status = nabla_alloc(
+      checkpoint->allocator, 1, sizeof(nabla_checkpoint_part), &shards, diag);
   if (!status) {
     checkpoint->shards = shards;
     status = nabla_checkpoint_add_shard(checkpoint, folder, name, diag);
@@ -310,7 +310,8 @@ void nabla_checkpoint_close(nabla_checkpoint *checkpoint) {
     free_text(checkpoint, checkpoint->shards[i].name);
   }
   const size_t room = checkpoint->has_index ? NABLA_CHECKPOINT_MAX_SHARDS : 1;
-  nabla_free(allocator, checkpoint->shards, room, sizeof(nabla_shard));
+  nabla_free(allocator, checkpoint->shards, room,
+             sizeof(nabla_checkpoint_part));
   free_text(checkpoint, checkpoint->path);
   nabla_buffer_deinit(&checkpoint->heads);
   nabla_buffer_deinit(&checkpoint->packed);

@@ -213,7 +213,7 @@ static nabla_status open_shards(reader *r) {
   nabla_checkpoint *checkpoint = r->checkpoint;
   void *shards;
   NABLA_TRY(nabla_alloc(checkpoint->allocator, NABLA_CHECKPOINT_MAX_SHARDS,
-                        sizeof(nabla_shard), &shards, r->diag));
+                        sizeof(nabla_checkpoint_part), &shards, r->diag));
   checkpoint->shards = shards;
   const size_t count = r->order.size / sizeof(uint32_t);
   for (size_t i = 0; i < count; i++) {

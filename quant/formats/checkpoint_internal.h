@@ -8,10 +8,10 @@
 
 #define NABLA_NOT_PACKED UINT32_MAX
 
-typedef struct nabla_shard {
+typedef struct nabla_checkpoint_part {
   nabla_tensor_file *file;
   char *name; /* without folder */
-} nabla_shard;
+} nabla_checkpoint_part;
 
 /* One logical tensor, small: a file may hold two million. */
 typedef struct nabla_head {
@@ -47,7 +47,7 @@ struct nabla_checkpoint {
   size_t path_size;
   int has_index, has_total;
   uint64_t total;
-  nabla_shard *shards; /* `shard_count` of them, sorted by name */
+  nabla_checkpoint_part *shards; /* `shard_count` of them, sorted by name */
   uint32_t shard_count;
   nabla_buffer heads;  /* nabla_head, sorted by (shard, entry)   */
   nabla_buffer packed; /* nabla_packed_entry, sorted by data part      */

@@ -58,5 +58,6 @@ Test(null, lives_that_end) {
   nabla_compiler_destroy(NULL);
   nabla_engine_destroy(NULL);
   nabla_function_destroy(NULL);
+  nabla_mesh_destroy(NULL);
   nabla_scope_end(NULL);
 }

@@ -167,7 +167,7 @@ static bool bring(partition *p, MlirOperation op, intptr_t operand,
   MlirValue value = mlirOperationGetOperand(op, operand);
   const nabla_division from = layout_of(p, value);
   if (!nabla_layout_takes(from.type)) return true;
-  MlirValue made = nabla_reshard(p->shard, op, value, &from, to, &first);
+  MlirValue made = nabla_build_reshard(p->shard, op, value, &from, to, &first);
   if (mlirValueIsNull(made)) return false;
   if (!mlirValueEqual(made, value)) mlirOperationSetOperand(op, operand, made);
   return true;
@@ -190,8 +190,8 @@ static MlirWalkResult bring_inside(MlirOperation op, void *self) {
       continue;
     MlirOperation first;
     const nabla_division whole = nabla_layout_whole(from.type);
-    MlirValue made =
-        nabla_reshard(in->p->shard, in->outer, value, &from, &whole, &first);
+    MlirValue made = nabla_build_reshard(in->p->shard, in->outer, value, &from,
+                                         &whole, &first);
     if (mlirValueIsNull(made)) {
       in->failed = true;
       return MlirWalkResultInterrupt;
@@ -340,7 +340,7 @@ static bool finish_result(partition *p, const nabla_shard_plan *it,
     if (mlirValueIsNull(r.now) || !join(p, it, &r, &to)) return false;
   }
   MlirOperation first;
-  r.now = nabla_reshard(p->shard, next, r.now, &r.layout, &to, &first);
+  r.now = nabla_build_reshard(p->shard, next, r.now, &r.layout, &to, &first);
   if (mlirValueIsNull(r.now)) return false;
   if (mlirValueEqual(r.now, value)) return true;
   if (!replace_uses(it, &r)) return false;

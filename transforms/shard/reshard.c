@@ -229,9 +229,9 @@ static bool walk(resharding *r, const nabla_division *to) {
   return slice(r, to) && move(r, to) && gather(r, to) && slice(r, to);
 }
 
-MlirValue nabla_reshard(const nabla_grid *shard, MlirOperation before,
-                        MlirValue value, const nabla_division *from,
-                        const nabla_division *to, MlirOperation *first) {
+MlirValue nabla_build_reshard(const nabla_grid *shard, MlirOperation before,
+                              MlirValue value, const nabla_division *from,
+                              const nabla_division *to, MlirOperation *first) {
   resharding r = {
       .shard = shard, .before = before, .value = value, .at = *from};
   *first = (MlirOperation){NULL};

@@ -7,9 +7,9 @@
 /* Creates, before `before`, what brings `value` of the layout `from` to the
  * layout `to`. Null after an error: a packed value cannot be exchanged. `first`
  * is the first operation that was created, or null where there is none. */
-MlirValue nabla_reshard(const nabla_grid *shard, MlirOperation before,
-                        MlirValue value, const nabla_division *from,
-                        const nabla_division *to, MlirOperation *first);
+MlirValue nabla_build_reshard(const nabla_grid *shard, MlirOperation before,
+                              MlirValue value, const nabla_division *from,
+                              const nabla_division *to, MlirOperation *first);
 
 /* Gets the collectives of an exchange: the name of each, such as
  * "nabla.all_gather", its atoms, and the local types of its operand and result.
@@ -20,8 +20,8 @@ typedef struct nabla_exchange_visitor {
   void *self;
 } nabla_exchange_visitor;
 
-/* Visits what nabla_reshard would create, in this order. False where it would
- * fail, and for packed arrays in different layouts. */
+/* Visits what nabla_build_reshard would create, in this order. False where it
+ * would fail, and for packed arrays in different layouts. */
 bool nabla_reshard_visit(const nabla_grid *shard, const nabla_division *from,
                          const nabla_division *to,
                          const nabla_exchange_visitor *visitor);
@@ -33,7 +33,7 @@ intptr_t nabla_reshard_scatters(const nabla_grid *shard,
                                 const nabla_division *to,
                                 const nabla_atom_list *atoms);
 
-/* nabla_reshard of a packed array, whose components are exchanged; null,
+/* nabla_build_reshard of a packed array, whose components are exchanged; null,
  * without a report, where their pieces are none of the array. */
 MlirValue nabla_reshard_packed(const nabla_grid *shard, MlirOperation before,
                                MlirValue value, const nabla_division *from,

@@ -81,8 +81,8 @@ static MlirValue exchange_part(const exchange *e, uint32_t part,
         !gives(e, &from, e->had[part].count) ||
         !gives(e, &to, e->has[part].count))
       continue;
-    value = nabla_reshard(e->shard, e->before, reshape(e, value, &from), &from,
-                          &to, &first);
+    value = nabla_build_reshard(e->shard, e->before, reshape(e, value, &from),
+                                &from, &to, &first);
     const nabla_built_shape list = {.rank = 1, .dims = {e->has[part].count}};
     return nabla_build_reshape(&b, value, &list);
   }

@@ -246,8 +246,8 @@ static nabla_status run_program(run *r, nabla_diag *diag) {
   if (!status && has_packed(r)) {
     status = run_packed(r, diag);
   } else if (!status) {
-    status = nabla_executable_run(executable, "main", r->inputs, r->input_count,
-                                  r->outputs, r->traced->result_count, diag);
+    status = nabla_program_run(r->traced->program, r->inputs, r->input_count,
+                               r->outputs, r->traced->result_count, diag);
     status = take_open(r, executable, status, diag);
   }
   if (!status && r->traced->result_count)

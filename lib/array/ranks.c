@@ -1,0 +1,152 @@
+/* See ranks.h. */
+#include "lib/array/ranks.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "lib/base/memory.h"
+#include "lib/runtime/program/executable_internal.h"
+#include "nabla/comm.h"
+
+/* A rank, and what it runs. */
+typedef struct ranks_rank {
+  struct nabla_ranks *all;
+  nabla_session *session;
+  nabla_dense *outputs;
+  pthread_t thread;
+  int is_started;
+  nabla_status status;
+  nabla_diag diag;
+} ranks_rank;
+
+struct nabla_ranks {
+  const nabla_allocator *allocator;
+  nabla_executable *executable;
+  nabla_comm *comm;
+  uint32_t count;
+  /* of a run */
+  const nabla_dense *inputs;
+  size_t input_count, output_count;
+  ranks_rank at[];
+};
+
+uint32_t nabla_ranks_count(const nabla_executable *executable) {
+  const uint32_t count = executable->manifest.ranks;
+  return count ? count : 1;
+}
+
+/* ---- life ---- */
+
+static nabla_status refuse_donated(const nabla_executable *executable,
+                                   nabla_diag *diag) {
+  for (size_t i = 0; i < executable->manifest.port_count; i++)
+    if (executable->manifest.ports[i].is_donated)
+      return nabla_fail(diag, NABLA_UNSUPPORTED,
+                        "a function with donated arguments, and arrays on a "
+                        "mesh: the ranks would write to one memory");
+  return NABLA_OK;
+}
+
+nabla_status nabla_ranks_open(nabla_executable *executable,
+                              const nabla_allocator *allocator,
+                              nabla_ranks **out, nabla_diag *diag) {
+  void *memory;
+  const uint32_t count = nabla_ranks_count(executable);
+  NABLA_TRY(refuse_donated(executable, diag));
+  NABLA_TRY(nabla_alloc(allocator, 1,
+                        sizeof(nabla_ranks) + count * sizeof(ranks_rank),
+                        &memory, diag));
+  nabla_ranks *ranks = memory;
+  ranks->allocator = allocator;
+  ranks->executable = executable;
+  ranks->count = count;
+  nabla_status status = nabla_comm_threads(count, &ranks->comm, diag);
+  for (uint32_t i = 0; i < count && !status; i++) {
+    /* they are given the same arrays by this process: nothing to compare */
+    const nabla_session_options options = {.struct_size = sizeof options,
+                                           .threads = 1,
+                                           .comm = ranks->comm,
+                                           .rank = i,
+                                           .check = NABLA_CHECK_NEVER};
+    ranks->at[i].all = ranks;
+    status =
+        nabla_session_create(executable, &options, &ranks->at[i].session, diag);
+  }
+  if (status)
+    nabla_ranks_close(ranks);
+  else
+    *out = ranks;
+  return status;
+}
+
+void nabla_ranks_close(nabla_ranks *ranks) {
+  if (!ranks) return;
+  for (uint32_t i = 0; i < ranks->count; i++)
+    nabla_session_close(ranks->at[i].session);
+  nabla_comm_destroy(ranks->comm);
+  nabla_free(ranks->allocator, ranks, 1,
+             sizeof(nabla_ranks) + ranks->count * sizeof(ranks_rank));
+}
+
+/* ---- runs ---- */
+
+static void *run_rank(void *self) {
+  ranks_rank *rank = self;
+  const nabla_ranks *all = rank->all;
+  rank->status =
+      nabla_session_run(rank->session, "main", all->inputs, all->input_count,
+                        rank->outputs, all->output_count, &rank->diag);
+  return NULL;
+}
+
+/* The failure that made the others fail is not NABLA_CANCELLED. */
+static nabla_status take_status(const nabla_ranks *ranks, nabla_diag *diag) {
+  const ranks_rank *first = NULL;
+  for (uint32_t i = 0; i < ranks->count; i++) {
+    const ranks_rank *rank = &ranks->at[i];
+    if (rank->status && (!first || (first->status == NABLA_CANCELLED &&
+                                    rank->status != NABLA_CANCELLED)))
+      first = rank;
+  }
+  if (first && diag) *diag = first->diag;
+  return first ? first->status : NABLA_OK;
+}
+
+/* Starts the other ranks, is rank 0, and waits for all. */
+static void run_all(nabla_ranks *ranks) {
+  for (uint32_t i = 1; i < ranks->count; i++) {
+    ranks_rank *rank = &ranks->at[i];
+    rank->is_started = !pthread_create(&rank->thread, NULL, run_rank, rank);
+    if (rank->is_started) continue;
+    rank->status = nabla_fail(&rank->diag, NABLA_NO_MEMORY,
+                              "rank %u: no thread can be started", i);
+    nabla_comm_fail(ranks->comm, i, rank->diag.what);
+  }
+  run_rank(&ranks->at[0]);
+  for (uint32_t i = 1; i < ranks->count; i++)
+    if (ranks->at[i].is_started) pthread_join(ranks->at[i].thread, NULL);
+}
+
+nabla_status nabla_ranks_run(nabla_ranks *ranks, const nabla_dense *inputs,
+                             size_t input_count, nabla_dense *outputs,
+                             size_t output_count, nabla_diag *diag) {
+  void *memory;
+  /* those of the other ranks, which are dropped */
+  const size_t count = (ranks->count - 1) * output_count;
+  NABLA_TRY(
+      nabla_alloc(ranks->allocator, count, sizeof(nabla_dense), &memory, diag));
+  nabla_dense *others = memory;
+  ranks->inputs = inputs;
+  ranks->input_count = input_count;
+  ranks->output_count = output_count;
+  for (uint32_t i = 0; i < ranks->count; i++) {
+    ranks->at[i].outputs = i ? others + (i - 1) * output_count : outputs;
+    ranks->at[i].status = NABLA_OK;
+    ranks->at[i].diag = (nabla_diag)NABLA_DIAG_INIT;
+  }
+  run_all(ranks);
+  for (size_t i = 0; i < count; i++)
+    if (others[i].data) nabla_dense_release(ranks->executable, &others[i]);
+  nabla_free(ranks->allocator, memory, count, sizeof(nabla_dense));
+  return take_status(ranks, diag);
+}
