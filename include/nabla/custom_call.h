@@ -138,6 +138,44 @@ NABLA_API uint64_t nabla_call_type(const char *name);
 /* The state of a frame, when it has that type; else NULL. */
 NABLA_API void *nabla_call_state(const nabla_call_frame *frame, uint64_t type);
 
+/* ---- handlers that exchange values ---- */
+
+/* The ranks that a call exchanges values with: those that differ from its own
+ * in the axes that its attribute `axes` names ("axes = [\"model\"]" in a
+ * program of one device), in the order of the axes. Its own alone where it has
+ * no `axes`, or the program is for one device. */
+typedef struct nabla_call_group {
+  size_t struct_size; /* sizeof(nabla_call_group) */
+  uint32_t index, count;
+} nabla_call_group;
+NABLA_API nabla_call_code nabla_call_group_of(const nabla_call_frame *frame,
+                                              nabla_call_group *out);
+
+/* An exchange of a handler with its group. Members that the collective does not
+ * read are ignored. */
+typedef struct nabla_call_exchange {
+  size_t struct_size;     /* sizeof(nabla_call_exchange) */
+  const char *collective; /* "all_reduce", "reduce_scatter", "all_gather",
+                             "all_slice", "all_to_all", "permute" or
+                             "broadcast", with the arrays of nabla.all_reduce
+                             etc., docs/OPS.md */
+  const char *join;       /* of the first two: "sum", "max", "prod" or "min" */
+  uint32_t dim;           /* along which pieces lie                          */
+  uint32_t split, concat; /* of all_to_all                                   */
+  uint32_t from;          /* of broadcast: a place of the group              */
+  const int64_t *pairs;   /* of permute: from, to, from, to, ...             */
+  size_t pair_count;      /* numbers in it: twice as many as pairs           */
+  const nabla_call_buffer *x, *y; /* what the rank gives, and where its result
+                                     is written; other memory                */
+} nabla_call_exchange;
+
+/* Carries it out, by the thread that runs the handler: every rank of the group
+ * calls it for the same exchanges in the same order. What it returns other than
+ * NABLA_CALL_OK, with a message in the frame, is to be returned by the handler.
+ */
+NABLA_API nabla_call_code nabla_call_run_exchange(
+    const nabla_call_frame *frame, const nabla_call_exchange *exchange);
+
 #ifdef __cplusplus
 }
 #endif

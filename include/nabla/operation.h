@@ -42,7 +42,9 @@ typedef enum nabla_operation_kind {
                              `axis` names a dimension                        */
   NABLA_OPERATION_SHAPE,  /* one operand, whose elements are placed otherwise */
   NABLA_OPERATION_CREATION,   /* no operands                                 */
-  NABLA_OPERATION_COLLECTIVE, /* of several devices                          */
+  NABLA_OPERATION_COLLECTIVE, /* which devices do together: its handler has a
+                                 partitioner, nabla/shard.h, whose program
+                                 exchanges values; one device calls it whole */
   NABLA_OPERATION_KINDS
 } nabla_operation_kind;
 
@@ -116,10 +118,11 @@ struct nabla_operation {
  *                                 handler, or neither; a handler that was not
  *                                 added, or without an infer that it needs;
  *                                 members of a derivative that do not go
- *                                 together; factors of a body; a struct_size
+ *                                 together; factors of a body; a COLLECTIVE
+ *                                 without a partitioner; a struct_size
  *                                 of another version
- *         NABLA_UNSUPPORTED       a member that no pass reads, by name; the
- *                                 kind COLLECTIVE; a handler that is not pure
+ *         NABLA_UNSUPPORTED       a member that no pass reads, by name; a
+ *                                 handler that is not pure
  *         NABLA_TOO_LARGE         more than 1024 operations
  * Thread-safe. */
 NABLA_API NABLA_MUST_USE nabla_status

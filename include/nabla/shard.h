@@ -133,6 +133,90 @@ NABLA_API nabla_array *nabla_shard(nabla_array *x, nabla_partition partition);
  * that the program asks for (nabla.reshard). */
 NABLA_API nabla_array *nabla_reshard(nabla_array *x, nabla_partition partition);
 
+/* ---- partitioners of custom calls ---- */
+
+/* A custom call that a partitioner divides; valid during a call of it. Text of
+ * a sharding is as in programs: "#nabla.sharding<@m, [{\"model\"}, {}]>". */
+typedef struct nabla_partition_call {
+  size_t struct_size; /* sizeof(nabla_partition_call), set by the library */
+  void *self;         /* of the partitioner */
+  const char *target;
+  const char *mesh;       /* "nabla.mesh @m <[...]>", as programs have it    */
+  const char *attributes; /* "{eps = 1.0e-05 : f64, ...}"                    */
+  size_t operand_count, result_count; /* all are arrays                      */
+  const char *const *operand_types;   /* of the whole: "tensor<8x16xf32>"    */
+  const char *const *result_types;
+  const char *const *operands; /* the sharding of each operand               */
+  const char *const *results;
+  void *answer; /* of the library */
+} nabla_partition_call;
+
+/* The parts of a partitioner's answer. */
+typedef enum nabla_partition_part {
+  NABLA_PARTITION_OPERAND, /* the sharding that operand `index` shall have    */
+  NABLA_PARTITION_RESULT,  /* the sharding in which result `index` is         */
+  NABLA_PARTITION_PROGRAM, /* the operations of each device, see `partition`  */
+} nabla_partition_part;
+
+/* Says a part of the answer; text is copied, and replaces what was said before.
+ * Returns 1; 0: NULL, no such part or index, or no memory. Called by the thread
+ * that runs the partitioner. */
+NABLA_API int nabla_partition_set(const nabla_partition_call *call,
+                                  nabla_partition_part part, size_t index,
+                                  const char *text);
+
+/* How custom calls of a target are divided between devices. Functions return 0
+ * to refuse; members that are NULL are left out. */
+typedef struct nabla_call_partitioner {
+  size_t struct_size; /* sizeof(nabla_call_partitioner) */
+  /* From the shardings of results those of operands, which propagation offers:
+   * an operand that is divided in another way keeps its own. Refused: none. */
+  int (*propagate)(const nabla_partition_call *call);
+  /* From the shardings of operands those of results, in the same way. */
+  int (*infer)(const nabla_partition_call *call);
+  /* Says the shardings that operands and results have for the program of one
+   * device (not said: those that they have), and the program: lines of MLIR in
+   * which %x0, %x1, ... are the pieces of operands, of types !x0, !x1, ..., and
+   * which end with nabla.yield of pieces of results, of types !y0, ...:
+   *   %a = nabla.exp %x0 : !x0
+   *   nabla.yield %a : !y0
+   * It is checked as the region of nabla.shard_map; operands are brought to the
+   * shardings that it wants. It may have collectives, and custom calls with an
+   * attribute `axes`, whose handlers exchange values (nabla_call_exchange of
+   * nabla/custom_call.h). No program: the call itself, of the pieces. NULL: the
+   * same, where results are divided as `infer` says, and operands as
+   * `propagate` says of these results; what they do not say, or refuse, is
+   * whole. Refused: an error of the compilation. */
+  int (*partition)(const nabla_partition_call *call);
+  /* 1: a call that is not pure may be done by every device. 0: such a call is
+   * an error where an axis of the mesh divides none of its arrays. */
+  int may_replicate_side_effects;
+  void *self;
+} nabla_call_partitioner;
+
+/* Adds a partitioner for the custom calls of a target, for all compilations of
+ * the process that begin afterwards; `nabla.factors` of a call comes first.
+ * Calls with operands of type index are done whole. Programs are not taken from
+ * the object cache while there is a partitioner. The functions may be called on
+ * several threads at once. `self` lives as long as the process.
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  no target, a taken one, no member that is set
+ *         NABLA_TOO_LARGE         more than 256 targets
+ *         NABLA_NO_MEMORY
+ * Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_add_call_partitioner(
+    const char *target, const nabla_call_partitioner *partitioner,
+    nabla_diag *diag);
+
+/* Says that the first `dims` dimensions of the results of a target's calls are
+ * batches: each index is computed on its own, from the same index of all
+ * operands of at least the first result's rank; operands of less are whole. The
+ * handler is called with pieces. In place of a partitioner.
+ * @return as nabla_add_call_partitioner; NABLA_INVALID_ARGUMENT also for no
+ * dimension, or more than 8. Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_call_is_batch_partitionable(
+    const char *target, uint32_t dims, nabla_diag *diag);
+
 #ifdef __cplusplus
 }
 #endif

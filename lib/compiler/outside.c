@@ -8,6 +8,7 @@
 #include "lib/base/compile_options.h"
 #include "lib/base/file/file.h"
 #include "transforms/abi/calls.h"
+#include "transforms/shard/partitioners.h"
 #include "transforms/shard/shard_map.h"
 #include "transforms/user_rules/user_rules.h"
 
@@ -52,7 +53,8 @@ nabla_status nabla_outside_describe(const nabla_compile_options *options,
         describe_files(&nabla_compile_option_rows[i], options, out, diag));
   *out_known = nabla_added_rules_describe(out);
   *out_known = nabla_custom_describe(add_encoding, out) && *out_known;
-  *out_known = *out_known && !nabla_inspect_is_used();
+  *out_known =
+      *out_known && !nabla_inspect_is_used() && !nabla_partitioners_are_used();
   nabla_call_handlers_describe(out);
   if (out->failed)
     return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a key");

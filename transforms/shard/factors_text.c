@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "dialect/dialect.h"
+#include "transforms/shard/partitioners.h"
 #include "transforms/shard/rules.h"
 
 /* ---- printing ---- */
@@ -313,12 +314,13 @@ bool nabla_factors_read(const char *text, size_t size, MlirOperation op,
   return check_kinds(&r, join_of(op)) && find_sizes(&r);
 }
 
-/* The attribute of a custom call, or none. */
+/* The attribute of a custom call, else what the program said of its target. */
 bool nabla_factors_custom_call(MlirOperation op, nabla_factors *f) {
   char message[NABLA_MESSAGE_SIZE];
   MlirAttribute text =
       mlirOperationGetAttributeByName(op, nabla_ref(NABLA_FACTORS));
-  if (mlirAttributeIsNull(text) || !mlirAttributeIsAString(text)) return false;
+  if (mlirAttributeIsNull(text)) return nabla_partitioner_factors(op, f);
+  if (!mlirAttributeIsAString(text)) return false;
   MlirStringRef s = mlirStringAttrGetValue(text);
   return nabla_factors_read(s.data, s.length, op, f, message);
 }

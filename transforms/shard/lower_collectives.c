@@ -67,6 +67,15 @@ static intptr_t add_sizes(MlirOperation op, MlirValue *operands,
   return count;
 }
 
+/* Ranks between neighbours and size, for each part of axes. */
+static void add_places(const nabla_atom_list *axes, const nabla_atoms *atoms,
+                       int64_t places[2 * NABLA_MAX_ATOMS]) {
+  for (uint32_t i = 0; i < axes->count; i++) {
+    places[2 * i] = atoms->stride[axes->at[i]];
+    places[2 * i + 1] = atoms->size[axes->at[i]];
+  }
+}
+
 static intptr_t add_attributes(MlirOperation op, const nabla_atom_list *axes,
                                const nabla_atoms *atoms, bool starts,
                                MlirNamedAttribute *out) {
@@ -82,10 +91,7 @@ static intptr_t add_attributes(MlirOperation op, const nabla_atom_list *axes,
            name.data + NABLA_PREFIX_LENGTH);
   out[count++] = nabla_named(context, "target",
                              mlirStringAttrGet(context, nabla_ref(target)));
-  for (uint32_t i = 0; i < axes->count; i++) {
-    places[2 * i] = atoms->stride[axes->at[i]];
-    places[2 * i + 1] = atoms->size[axes->at[i]];
-  }
+  add_places(axes, atoms, places);
   out[count++] =
       nabla_build_list(&b, "axes", (intptr_t)axes->count * 2, places);
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -141,6 +147,35 @@ static intptr_t add_copy_sizes(MlirOperation op, MlirValue *operands,
   return count;
 }
 
+static bool find_parts(MlirOperation op, nabla_mesh *mesh,
+                       nabla_axis_list *axes, nabla_atoms *atoms,
+                       nabla_atom_list *parts) {
+  if (find_mesh(op, mesh) && nabla_axes_read(get(op, "axes"), axes) &&
+      nabla_atoms_of(mesh, atoms) && nabla_atoms_list(atoms, mesh, axes, parts))
+    return true;
+  nabla_error_at(op, "has axes of no mesh");
+  return false;
+}
+
+/* A custom call whose handler exchanges values: its axes as it reads them. */
+static bool lower_call(MlirOperation op, void *self) {
+  (void)self;
+  nabla_mesh mesh;
+  nabla_axis_list axes;
+  nabla_atoms atoms;
+  nabla_atom_list parts;
+  int64_t places[2 * NABLA_MAX_ATOMS];
+  const nabla_builder b = {op};
+  if (!find_mesh(op, &mesh)) return true; /* of one device */
+  if (!find_parts(op, &mesh, &axes, &atoms, &parts)) return false;
+  add_places(&parts, &atoms, places);
+  const MlirNamedAttribute list =
+      nabla_build_list(&b, "axes", (intptr_t)parts.count * 2, places);
+  mlirOperationSetAttributeByName(op, nabla_ref("axes"), list.attribute);
+  mlirOperationRemoveAttributeByName(op, nabla_ref(NABLA_EQUAL));
+  return true;
+}
+
 static bool lower(MlirOperation op, void *self) {
   const bool *overlaps = self;
   nabla_mesh mesh;
@@ -148,12 +183,7 @@ static bool lower(MlirOperation op, void *self) {
   nabla_atoms atoms;
   nabla_atom_list parts;
   MlirOperation last = {NULL};
-  if (!find_mesh(op, &mesh) || !nabla_axes_read(get(op, "axes"), &axes) ||
-      !nabla_atoms_of(&mesh, &atoms) ||
-      !nabla_atoms_list(&atoms, &mesh, &axes, &parts)) {
-    nabla_error_at(op, "has axes of no mesh");
-    return false;
-  }
+  if (!find_parts(op, &mesh, &axes, &atoms, &parts)) return false;
   const bool starts = *overlaps && nabla_overlap_find(op, &last);
   const bool copies = starts && !nabla_is(op, "nabla.all_reduce");
   MlirValue operands[1 + 2 * NABLA_MAX_RANK];
@@ -195,7 +225,9 @@ MlirLogicalResult nabla_run_lower_collectives(MlirOperation op,
     return mlirLogicalResultFailure();
   }
   if (mlirLogicalResultIsFailure(
-          nabla_ops_each(op, nabla_is_collective, lower, &overlaps)))
+          nabla_ops_each(op, nabla_is_collective, lower, &overlaps)) ||
+      mlirLogicalResultIsFailure(
+          nabla_ops_each(op, nabla_is_exchanging_call, lower_call, NULL)))
     return mlirLogicalResultFailure();
   return nabla_ops_each(op, is_mesh, erase, NULL);
 }

@@ -12,6 +12,7 @@
 #include "dialect/control.h"
 #include "dialect/ops.h"
 #include "transforms/passes.h"
+#include "transforms/shard/partitioners.h"
 #include "transforms/shard/pieces.h"
 #include "transforms/shard/plan.h"
 #include "transforms/shard/reshard.h"
@@ -627,7 +628,115 @@ static bool refuse_results(MlirOperation function) {
   return true;
 }
 
+/* ---- partitioners of custom calls ---- */
+
+static bool is_partitioned_call(MlirOperation op) {
+  const nabla_partitioner *by = nabla_partitioner_of(op);
+  return by && !by->batch_dims;
+}
+
+/* Whether an axis of the mesh divides none of the arrays of a call: all devices
+ * along it do the same. */
+static bool repeats(const partition *p, const nabla_divided_call *call) {
+  uint64_t used = 0;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(call->op); i++)
+    used |= nabla_layout_used(&call->operands[i]);
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(call->op); i++)
+    used |= nabla_layout_used(&call->results[i]);
+  for (uint32_t i = 0; i < p->shard->atoms.count; i++)
+    if (p->shard->atoms.size[i] > 1 && !(used >> i & 1)) return true;
+  return false;
+}
+
+static bool check_effects(const partition *p, const nabla_divided_call *call) {
+  if (!mlirAttributeIsNull(get(call->op, "pure")) ||
+      call->partitioner->functions.may_replicate_side_effects ||
+      !repeats(p, call))
+    return true;
+  nabla_error_at(call->op,
+                 "has effects, which several devices would repeat: the "
+                 "partitioner of '%.60s' sets no may_replicate_side_effects",
+                 call->partitioner->target);
+  return false;
+}
+
+/* Without `partition`: the call itself, of the pieces that `infer` and
+ * `propagate` go together with; whole where they refuse. */
+static void agree(nabla_divided_call *call) {
+  const nabla_call_partitioner *by = &call->partitioner->functions;
+  const intptr_t operands = mlirOperationGetNumOperands(call->op);
+  const intptr_t results = mlirOperationGetNumResults(call->op);
+  bool good = true;
+  for (intptr_t i = 0; by->infer && i < results; i++)
+    call->results[i] = nabla_layout_whole(call->results[i].type);
+  if (by->infer) good = nabla_partitioner_run(call, by->infer, false);
+  for (intptr_t i = 0; (by->propagate || !good) && i < operands; i++)
+    call->operands[i] = nabla_layout_whole(call->operands[i].type);
+  if (good && by->propagate)
+    good = nabla_partitioner_run(call, by->propagate, false);
+  for (intptr_t i = 0; !good && i < operands; i++)
+    call->operands[i] = nabla_layout_whole(call->operands[i].type);
+  for (intptr_t i = 0; !good && i < results; i++)
+    call->results[i] = nabla_layout_whole(call->results[i].type);
+}
+
+static bool replace_call(const partition *p, nabla_divided_call *call) {
+  const nabla_call_partitioner *by = &call->partitioner->functions;
+  if (!by->partition) agree(call);
+  return (!by->partition || nabla_partitioner_run(call, by->partition, true)) &&
+         check_effects(p, call) && nabla_divided_call_replace(call);
+}
+
+typedef struct call_list {
+  partition *p;
+  nabla_divided_call *first, **end;
+} call_list;
+
+static bool add_call(MlirOperation op, void *self) {
+  call_list *list = self;
+  partition *p = list->p;
+  nabla_divided_call *call = calloc(1, sizeof *call);
+  if (!call) {
+    p->failed = true;
+    return false;
+  }
+  call->grid = p->shard;
+  call->partitioner = nabla_partitioner_of(op);
+  call->op = op;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    call->operands[i] = layout_of(p, mlirOperationGetOperand(op, i));
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    call->results[i] = layout_of(p, mlirOperationGetResult(op, i));
+  *list->end = call;
+  list->end = &call->next;
+  return true;
+}
+
+/* Custom calls become regions of one device, once the layouts of all of their
+ * arrays are read. Layouts are read anew after. */
+static bool replace_calls(partition *p) {
+  call_list list = {.p = p, .end = &list.first};
+  if (!nabla_partitioners_are_used()) return true;
+  if (!read_arguments(p)) return false;
+  mlirOperationWalk(p->function, read_op, p, MlirWalkPreOrder);
+  bool good = !p->map.failed &&
+              mlirLogicalResultIsSuccess(nabla_ops_each(
+                  p->function, is_partitioned_call, add_call, &list)) &&
+              !p->map.failed;
+  for (nabla_divided_call *next, *call = list.first; call; call = next) {
+    next = call->next;
+    good = good && replace_call(p, call);
+    nabla_text_deinit(&call->program);
+    free(call);
+  }
+  const bool failed = p->map.failed;
+  nabla_layout_map_deinit(&p->map);
+  p->map = (nabla_layout_map){.failed = failed};
+  return good;
+}
+
 static bool divide(partition *p) {
+  if (!replace_calls(p)) return false;
   if (mlirLogicalResultIsFailure(nabla_ops_each(p->function, nabla_is_shard_map,
                                                 check_shard_map, p)) ||
       !read_arguments(p))

@@ -13,7 +13,7 @@
 #include "dialect/control.h"
 #include "dialect/verify/checks.h"
 #include "transforms/passes.h"
-#include "transforms/shard/factors.h"
+#include "transforms/shard/partitioners.h"
 #include "transforms/shard/shard_map.h"
 #include "transforms/shard/ties.h"
 #include "transforms/state/state.h"
@@ -406,8 +406,50 @@ static bool step_group(propagation *p, MlirOperation op) {
   return false;
 }
 
+static bool any_divided(const nabla_division *layouts, intptr_t count) {
+  for (intptr_t i = 0; i < count; i++)
+    if (!nabla_layout_is_whole(&layouts[i])) return true;
+  return false;
+}
+
+/* A custom call by its partitioner, forward and backward. */
+static bool step_partitioner(propagation *p, MlirOperation op,
+                             const nabla_partitioner *by) {
+  const intptr_t operands = mlirOperationGetNumOperands(op);
+  const intptr_t results = mlirOperationGetNumResults(op);
+  nabla_divided_call *call = malloc(sizeof *call);
+  bool changed = false;
+  for (int forward = 1; call && forward >= 0; forward--) {
+    *call =
+        (nabla_divided_call){.grid = &p->shard, .partitioner = by, .op = op};
+    for (intptr_t i = 0; i < operands; i++)
+      call->operands[i] = layout_of(p, mlirOperationGetOperand(op, i));
+    for (intptr_t i = 0; i < results; i++)
+      call->results[i] = layout_of(p, mlirOperationGetResult(op, i));
+    int (*function)(const nabla_partition_call *) =
+        forward ? by->functions.infer : by->functions.propagate;
+    if (function &&
+        any_divided(forward ? call->operands : call->results,
+                    forward ? operands : results) &&
+        nabla_partitioner_run(call, function, false)) {
+      for (intptr_t i = 0; forward && i < results; i++)
+        changed = offer(p, mlirOperationGetResult(op, i), &call->results[i]) ||
+                  changed;
+      for (intptr_t i = 0; !forward && i < operands; i++)
+        changed =
+            offer(p, mlirOperationGetOperand(op, i), &call->operands[i]) ||
+            changed;
+    }
+    nabla_text_deinit(&call->program);
+  }
+  free(call);
+  return changed;
+}
+
 static bool visit(propagation *p, MlirOperation op, bool all) {
   tying t = {p, false};
+  const nabla_partitioner *by = nabla_partitioner_of(op);
+  if (by && !by->batch_dims) return step_partitioner(p, op, by);
   if (nabla_is_shard_map(op)) return step_shard_map(p, op);
   if (nabla_is(op, "nabla.reshard")) return false;
   if (nabla_is(op, "nabla.propagation_barrier")) return step_barrier(p, op);

@@ -79,6 +79,13 @@ static effect effect_of(MlirOperation op) {
 
 bool nabla_is_collective(MlirOperation op) { return effect_of(op) != NONE; }
 
+bool nabla_is_exchanging_call(MlirOperation op) {
+  nabla_axis_list axes;
+  MlirAttribute list = mlirOperationGetAttributeByName(op, nabla_ref("axes"));
+  return nabla_is(op, "nabla.custom_call") && !mlirAttributeIsNull(list) &&
+         nabla_axes_read(list, &axes);
+}
+
 bool nabla_collective_atoms(const nabla_grid *shard, MlirOperation op,
                             nabla_atom_list *out) {
   nabla_axis_list axes;
@@ -99,7 +106,13 @@ uint64_t nabla_varying_of(const nabla_grid *shard, const nabla_varying *varying,
   uint64_t atoms = 0;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
     atoms |= nabla_varying_at(varying, mlirOperationGetOperand(op, i));
-  const effect how = effect_of(op);
+  effect how = effect_of(op);
+  if (nabla_is_exchanging_call(op)) {
+    if (mlirAttributeIsNull(
+            mlirOperationGetAttributeByName(op, nabla_ref(NABLA_EQUAL))))
+      return atoms;
+    how = EQUAL;
+  }
   if (how != NONE && !nabla_collective_atoms(shard, op, &list)) return atoms;
   if (how == EQUAL) return atoms & ~bits_of(&list);
   return atoms | bits_of(&list);
@@ -125,8 +138,8 @@ typedef struct search {
 } search;
 
 static MlirWalkResult find_collective(MlirOperation op, void *self) {
-  if (!nabla_is_collective(op) || nabla_is(op, "nabla.axis_index") ||
-      nabla_is(op, "nabla.all_slice"))
+  if ((!nabla_is_collective(op) && !nabla_is_exchanging_call(op)) ||
+      nabla_is(op, "nabla.axis_index") || nabla_is(op, "nabla.all_slice"))
     return MlirWalkResultAdvance;
   ((search *)self)->found = op;
   return MlirWalkResultInterrupt;

@@ -42,5 +42,10 @@ uint64_t nabla_varying_of(const nabla_grid *shard, const nabla_varying *varying,
 bool nabla_collective_atoms(const nabla_grid *shard, MlirOperation op,
                             nabla_atom_list *out);
 bool nabla_is_collective(MlirOperation op);
+/* Whether it is a custom call with `axes`, whose handler exchanges values. Its
+ * results are equal along them if it has NABLA_EQUAL; else they vary along what
+ * its operands do. */
+#define NABLA_EQUAL "nabla.equal"
+bool nabla_is_exchanging_call(MlirOperation op);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "lib/base/require.h"
 #include "nabla/custom_call.h"
+#include "transforms/shard/partitioners.h"
 
 #define MAX_OPERATIONS ((size_t)1024)
 #define MAX_NAME       ((size_t)60)
@@ -34,11 +35,6 @@ static nabla_status refuse_unread(const nabla_operation *o, nabla_diag *diag) {
                         "the operation '%.60s' sets '%s', which no pass of "
                         "this version reads",
                         o->name, members[i].name);
-  if (o->kind == NABLA_OPERATION_COLLECTIVE)
-    return nabla_fail(diag, NABLA_UNSUPPORTED,
-                      "the operation '%.60s' is a collective one: this version "
-                      "records for one device",
-                      o->name);
   return NABLA_OK;
 }
 
@@ -121,12 +117,25 @@ static nabla_status check_handler(const nabla_operation *o, nabla_diag *diag) {
                       o->name, o->handler);
   if (!o->infer &&
       (o->kind == NABLA_OPERATION_OTHER || o->kind == NABLA_OPERATION_SHAPE ||
-       o->kind == NABLA_OPERATION_CREATION))
+       o->kind == NABLA_OPERATION_CREATION ||
+       o->kind == NABLA_OPERATION_COLLECTIVE))
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "the operation '%s' has a handler and no 'infer', which "
                       "its kind does not replace",
                       o->name);
   return NABLA_OK;
+}
+
+/* Devices do a collective together, as its partitioner says. */
+static nabla_status check_collective(const nabla_operation *o,
+                                     nabla_diag *diag) {
+  if (o->kind != NABLA_OPERATION_COLLECTIVE ||
+      (o->handler && nabla_partitioner_is_added(o->handler)))
+    return NABLA_OK;
+  return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                    "the operation '%s' is a collective one: it has a handler "
+                    "for which a partitioner was added, nabla/shard.h",
+                    o->name);
 }
 
 static nabla_status check(const nabla_operation *o, nabla_diag *diag) {
@@ -142,6 +151,7 @@ static nabla_status check(const nabla_operation *o, nabla_diag *diag) {
         diag, NABLA_INVALID_ARGUMENT, "the operation '%s' has %s", o->name,
         o->body ? "both a body and a handler" : "neither a body nor a handler");
   NABLA_TRY(check_factors(o, diag));
+  NABLA_TRY(check_collective(o, diag));
   return o->handler ? check_handler(o, diag) : NABLA_OK;
 }
 

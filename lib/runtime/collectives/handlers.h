@@ -4,6 +4,7 @@
 
 #include "nabla/custom_call.h"
 
+/* Live as long as the process. */
 const nabla_call_handler *nabla_collective_handlers(size_t *out_count);
 
 #endif
