@@ -6,6 +6,7 @@
 #include <mlir-c/Diagnostics.h>
 #include <mlir-c/Pass.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +24,8 @@
 enum { ROWS = 4, COLUMNS = 8, RANKS = 4 };
 
 /* ---- the handler ---- */
+
+static atomic_int calls_of_pairs; /* those in groups of 2 */
 
 /* y = x / sqrt(mean(x^2)) * w, whose columns are divided over the group. */
 static nabla_call_code norm(const nabla_call_frame *frame) {
@@ -44,6 +47,7 @@ static nabla_call_code norm(const nabla_call_frame *frame) {
                                         .x = &from,
                                         .y = &to};
   nabla_call_code code = nabla_call_group_of(frame, &group);
+  if (group.count == 2) atomic_fetch_add(&calls_of_pairs, 1);
   if (!code) code = nabla_call_run_exchange(frame, &exchange);
   for (int64_t i = 0; !code && i < rows * columns; i++)
     out[i] = in[i] /
@@ -127,6 +131,22 @@ static int as_exchange(const nabla_partition_call *call) {
              "nabla.yield %y : !y0");
 }
 
+/* The same on the mesh of arrays. */
+static int as_collective(const nabla_partition_call *call) {
+  static const char cut[] =
+      "#nabla.sharding<@mesh.data.2.model.2, [{\"data\"}, {\"model\"}]>";
+  return nabla_partition_set(call, NABLA_PARTITION_OPERAND, 0, cut) &&
+         nabla_partition_set(
+             call, NABLA_PARTITION_OPERAND, 1,
+             "#nabla.sharding<@mesh.data.2.model.2, [{\"model\"}]>") &&
+         nabla_partition_set(call, NABLA_PARTITION_RESULT, 0, cut) &&
+         nabla_partition_set(
+             call, NABLA_PARTITION_PROGRAM, 0,
+             "%y = nabla.custom_call @norm.collective(%x0, %x1) pure "
+             "{axes = [\"model\"]} : (!x0, !x1) -> !y0\n"
+             "nabla.yield %y : !y0");
+}
+
 static int wrong_sharding(const nabla_partition_call *call) {
   return nabla_partition_set(call, NABLA_PARTITION_OPERAND, 0,
                              "#nabla.sharding<@m, [{\"data\"}]>");
@@ -170,6 +190,7 @@ static void add_all(void) {
       nabla_call_is_batch_partitionable("norm.batch", 1, &diag) ||
       add("norm.program", as_program, pure, 0) ||
       add("norm.exchange", as_exchange, pure, 0) ||
+      add("norm.collective", as_collective, pure, 0) ||
       add_handler("norm.none", pure) ||
       add("norm.sharding", wrong_sharding, pure, 0) ||
       add("norm.text", wrong_program, pure, 0) ||
@@ -376,14 +397,14 @@ static nabla_status infer_norm(const nabla_operation_frame *frame,
   return NABLA_OK;
 }
 
-/* Its handler exchanges sums where the program is divided (above), and is
- * called for the whole where it is not. */
+/* Its handler is called for the whole where the program is not divided, and
+ * exchanges sums on each of four devices where it is. */
 Test(partitioner, collective) {
   static const nabla_operation operation = {.struct_size = sizeof operation,
                                             .name = "norm",
                                             .kind = NABLA_OPERATION_COLLECTIVE,
                                             .infer = infer_norm,
-                                            .handler = "norm.exchange"};
+                                            .handler = "norm.collective"};
   nabla_operation other = operation;
   fill();
   other.handler = "norm.none";
@@ -399,8 +420,18 @@ Test(partitioner, collective) {
   nabla_array *y = nabla_apply(&operation, 2, operands, NULL);
   nabla_dense out;
   cr_assert_eq(nabla_array_read(y, &out, &diag), 0, "%s", diag.what);
-  expect_norm(out.data, "norm", 0);
+  expect_norm(out.data, "one device", 0);
+  cr_expect_eq(atomic_load(&calls_of_pairs), 0);
+  nabla_mesh *mesh = NULL;
+  cr_assert_eq(nabla_mesh_create("data=2,model=2", NULL, &mesh, &diag), 0);
+  operands[0] =
+      nabla_shard(operands[0], nabla_partition_spec(mesh, "data", NULL));
+  y = nabla_apply(&operation, 2, operands, NULL);
+  cr_assert_eq(nabla_array_read(y, &out, &diag), 0, "%s", diag.what);
+  expect_norm(out.data, "a mesh", 0);
+  cr_expect_eq(atomic_load(&calls_of_pairs), RANKS);
   tear_down();
+  nabla_mesh_destroy(mesh);
 }
 
 /* ---- refusals ---- */
