@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "nabla/array.h"
+#include "nabla/function.h"
 #include "nabla/status.h"
 
 #ifdef __cplusplus
@@ -132,6 +133,66 @@ NABLA_API nabla_array *nabla_shard(nabla_array *x, nabla_partition partition);
 /* Records that x is divided so from here on, however it was before: an exchange
  * that the program asks for (nabla.reshard). */
 NABLA_API nabla_array *nabla_reshard(nabla_array *x, nabla_partition partition);
+
+/* ---- programs of one device ---- */
+
+/* Records a computation on pieces (nabla.shard_map). The callback is called
+ * once, at the call, and is given the pieces of `operands`; it records what
+ * each device does and gives pieces of `results`. Arrays from outside that it
+ * uses are whole on every device. A result must be equal on devices that differ
+ * only in axes that do not divide it, as collectives make it.
+ * @param in   a partition of each leaf of `operands`, of dimensions that divide
+ *             evenly, `in_count` of them; NULL if there are none
+ * @param out  the same of `results`; at least one. All are of one mesh.
+ * @param results  its places get the arrays, whole; NULL after a failure of the
+ *                 scope */
+NABLA_API void nabla_shard_map(nabla_function_callback callback, void *self,
+                               const nabla_tree *operands, size_t in_count,
+                               const nabla_partition *in, nabla_tree *results,
+                               size_t out_count, const nabla_partition *out);
+
+/* How values of devices are joined. */
+typedef enum nabla_shard_join {
+  NABLA_SHARD_SUM = 0,
+  NABLA_SHARD_MAX = 1,
+  NABLA_SHARD_PROD = 2,
+  NABLA_SHARD_MIN = 3,
+  NABLA_SHARD_ANY = 5, /* of truth values */
+  NABLA_SHARD_ALL = 6,
+} nabla_shard_join;
+
+/* Collectives: what the devices that differ in `axes` alone exchange with each
+ * other. They stand in a callback of nabla_shard_map, not inside of its
+ * nabla_cond, nabla_while or nabla_scan.
+ * @param axes  "x" or "x,y", of which the last varies fastest; NULL: all axes
+ * of the mesh
+ * @return NULL after a failure of the scope */
+
+/* The join of all values, on each; and their mean, of floats. */
+NABLA_API nabla_array *nabla_all_reduce(nabla_array *x, nabla_shard_join join,
+                                        const char *axes);
+NABLA_API nabla_array *nabla_all_mean(nabla_array *x, const char *axes);
+/* All pieces along `dim`, on each; and its inverse, one's own piece. */
+NABLA_API nabla_array *nabla_all_gather(nabla_array *x, int64_t dim,
+                                        const char *axes);
+NABLA_API nabla_array *nabla_all_slice(nabla_array *x, int64_t dim,
+                                       const char *axes);
+/* One's own piece of the join. */
+NABLA_API nabla_array *nabla_reduce_scatter(nabla_array *x,
+                                            nabla_shard_join join, int64_t dim,
+                                            const char *axes);
+/* Piece j along `split` goes to device j, which joins them along `concat`. */
+NABLA_API nabla_array *nabla_all_to_all(nabla_array *x, int64_t split,
+                                        int64_t concat, const char *axes);
+/* `pairs` has `count` sources, each followed by its target; devices that are no
+ * target get zeros. The call copies it. */
+NABLA_API nabla_array *nabla_permute(nabla_array *x, uint32_t count,
+                                     const int64_t *pairs, const char *axes);
+/* The value of device `from`, on each. */
+NABLA_API nabla_array *nabla_broadcast(nabla_array *x, int64_t from,
+                                       const char *axes);
+/* The number of the device among those that differ in `axes`: i64, rank 0. */
+NABLA_API nabla_array *nabla_axis_index(const char *axes);
 
 /* ---- partitioners of custom calls ---- */
 

@@ -1,4 +1,5 @@
-/* Meshes and partitions of nabla/shard.h as those of the dialect. */
+/* Meshes and partitions of nabla/shard.h as those of the dialect. Functions are
+ * defined in mesh.c, record.c and shard_map.c. */
 #ifndef NABLA_ARRAY_MESH_PARTITION_H
 #define NABLA_ARRAY_MESH_PARTITION_H
 
@@ -8,5 +9,12 @@
 /* Checks a partition, and reads it. */
 NABLA_MUST_USE nabla_status nabla_partition_read(
     const nabla_partition *partition, nabla_sharding *out, nabla_diag *diag);
+
+/* Adds the operation nabla.mesh to the module around `before`, unless it has
+ * it. */
+void nabla_mesh_add(MlirOperation before, const nabla_mesh *mesh);
+
+/* The mesh of the nabla_shard_map whose callback this thread runs, or NULL. */
+const nabla_mesh *nabla_mesh_current(void);
 
 #endif

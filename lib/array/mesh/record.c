@@ -18,8 +18,9 @@ typedef struct sharded_op {
   const nabla_sharding *sharding;
 } sharded_op;
 
-/* Adds the operation nabla.mesh to the module around `before`. */
-static void add_mesh(MlirOperation before, const nabla_mesh *mesh) {
+void nabla_mesh_add(MlirOperation before, const nabla_mesh *mesh) {
+  nabla_mesh found;
+  if (nabla_mesh_find(before, mesh->name, &found)) return;
   const MlirContext context = nabla_op_context(before);
   MlirAttribute axes[2 * NABLA_MESH_MAX_AXES];
   for (uint32_t i = 0; i < mesh->count; i++) {
@@ -39,10 +40,8 @@ static void add_mesh(MlirOperation before, const nabla_mesh *mesh) {
 static MlirOperation build(void *self, MlirOperation before,
                            const MlirValue *operands) {
   const sharded_op *s = self;
-  nabla_mesh found;
   const MlirContext context = nabla_op_context(before);
-  if (!nabla_mesh_find(before, s->mesh->name, &found))
-    add_mesh(before, s->mesh);
+  nabla_mesh_add(before, s->mesh);
   const MlirNamedAttribute sharding = nabla_named(
       context, "sharding", nabla_sharding_get(context, s->sharding));
   if (mlirAttributeIsNull(sharding.attribute)) return (MlirOperation){NULL};
