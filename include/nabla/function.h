@@ -159,12 +159,13 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_function_print(
     nabla_function *function, const nabla_sink *sink, nabla_diag *diag);
 
 /* Writes the signatures that are kept to a file: their programs as MLIR
- * bytecode of version 4, and the values of dense arrays that they captured. The
- * file stands under its name when it is complete.
+ * bytecode of version 4, and the values of arrays that they captured; packed
+ * ones stay packed. The file stands under its name when it is complete.
  * @param force  replace an existing file
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  no signature was traced yet
- *         NABLA_UNSUPPORTED       a packed array was captured
+ *         NABLA_UNSUPPORTED       a packed array was captured whose encoding
+ *                                 is no row of nabla_encodings or GGML
  *         NABLA_EXISTS            without `force`
  *         NABLA_IO, NABLA_TOO_LARGE, NABLA_NO_MEMORY
  * Thread-safe. */
@@ -183,8 +184,8 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_function_save(
  * @param out     the caller's, to destroy
  * @return NABLA_OK
  *         NABLA_CORRUPT      damaged, with the offset
- *         NABLA_UNSUPPORTED  of a later version, or an operation that this
- *                            library does not have, by name
+ *         NABLA_UNSUPPORTED  of a later version, or an operation or an encoding
+ *                            that this library does not have, by name
  *         NABLA_IO, NABLA_TOO_LARGE, NABLA_NO_MEMORY
  * Thread-safe. */
 NABLA_API NABLA_MUST_USE nabla_status nabla_function_load(nabla_engine *engine,

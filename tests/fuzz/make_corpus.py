@@ -844,9 +844,14 @@ def saved_seeds():
 
 
 def function_seeds():
-    """The golden file, its body, and bodies with one number changed."""
-    golden = pathlib.Path(__file__).parents[1] / "golden/function-v1.nabla"
-    data = golden.read_bytes()
+    """The golden files, their bodies, and bodies with one number changed."""
+    folder = pathlib.Path(__file__).parents[1] / "golden"
+    packed = (folder / "function-v2.nabla").read_bytes()
+    yield "packed", packed
+    yield "packed_body", packed[40:]
+    for at in range(len(packed) - 480, len(packed), 60):
+        yield f"packed_begin_{at}", packed[40:at]
+    data = (folder / "function-v1.nabla").read_bytes()
     body = data[40:]
     yield "golden", data
     yield "body", body

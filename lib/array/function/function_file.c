@@ -12,6 +12,7 @@
 
 /* A body that is being read. The first failure stays in `status`. */
 typedef struct reader {
+  uint32_t version;
   nabla_cursor cursor; /* over the whole file */
   const nabla_allocator *allocator;
   nabla_status status;
@@ -93,7 +94,26 @@ static uint32_t read_dtype(reader *r) {
   return read_up_to(r, NABLA_DTYPE_COUNT - 1, "a dtype that is none");
 }
 
-static void read_capture(reader *r, nabla_dense *out) {
+static void read_packed(reader *r, nabla_file_packed *out) {
+  out->encoding = read_text(r);
+  out->kind = read_up_to(r, NABLA_STORAGE_COUNT - 1, "a storage that is none");
+  out->granularity =
+      read_up_to(r, NABLA_PER_TENSOR, "a granularity that is none");
+  out->scale = read_up_to(r, NABLA_SCALE_E8M0, "a type of scales that is none");
+  out->zero_point = read_up_to(r, 1, "a flag above 1");
+  out->nested_block = read_u32(r);
+  out->block = read_u64(r);
+  out->segment = read_u64(r);
+  out->dtype = read_dtype(r);
+  out->rank = read_up_to(r, NABLA_ARRAY_MAX_RANK, "a rank above 16");
+  for (uint32_t d = 0; d < out->rank; d++) out->shape[d] = read_u64(r);
+  out->component_count = read_up_to(r, NABLA_WEIGHT_MAX_COMPONENTS,
+                                    "more than 6 components of an array");
+  for (uint32_t i = 0; i < out->component_count; i++)
+    out->components[i] = read_bytes(r);
+}
+
+static void read_dense(reader *r, nabla_dense *out) {
   out->dtype = (nabla_dtype)read_dtype(r);
   out->rank = read_up_to(r, NABLA_ARRAY_MAX_RANK, "a rank above 16");
   uint64_t bytes = nabla_dtype_bits(out->dtype) / 8;
@@ -108,6 +128,18 @@ static void read_capture(reader *r, nabla_dense *out) {
   if (data.size != bytes)
     refuse(r, at, "an array does not have the bytes of its shape");
   out->data = (void *)data.data;
+}
+
+static void read_capture(reader *r, nabla_file_capture *out) {
+  nabla_cursor ahead = r->cursor;
+  uint32_t dtype = 0;
+  if (r->version < 2 || !nabla_cursor_take_u32(&ahead, &dtype) ||
+      dtype != NABLA_FUNCTION_FILE_PACKED) {
+    read_dense(r, &out->dense);
+    return;
+  }
+  r->cursor = ahead;
+  read_packed(r, &out->packed);
 }
 
 static void read_result(reader *r, uint32_t arguments, nabla_file_result *out) {
@@ -192,16 +224,17 @@ static void check_header(reader *r) {
   const uint8_t *data = r->cursor.data;
   const size_t size = r->cursor.size;
   uint8_t hash[NABLA_FUNCTION_FILE_HASH];
+  if (size >= NABLA_FUNCTION_FILE_HEADER)
+    r->version = nabla_load_le32(data + 8);
   if (size < 8 || memcmp(data, NABLA_FUNCTION_FILE_MAGIC, 8) != 0) {
     refuse(r, 0, "the file does not begin with \"NablaFun\"");
   } else if (size < NABLA_FUNCTION_FILE_HEADER) {
     refuse(r, size, "it ends within its header");
-  } else if (nabla_load_le32(data + 8) != NABLA_FUNCTION_FILE_VERSION) {
-    r->status =
-        nabla_fail(r->diag, NABLA_UNSUPPORTED,
-                   "a saved function of version %" PRIu32
-                   "; this library reads version %d",
-                   nabla_load_le32(data + 8), NABLA_FUNCTION_FILE_VERSION);
+  } else if (r->version < 1 || r->version > NABLA_FUNCTION_FILE_VERSION) {
+    r->status = nabla_fail(r->diag, NABLA_UNSUPPORTED,
+                           "a saved function of version %" PRIu32
+                           "; this library reads versions 1 to %d",
+                           r->version, NABLA_FUNCTION_FILE_VERSION);
     nabla_diag_set_offset(r->diag, 8);
   } else if (nabla_load_le32(data + 12)) {
     refuse(r, 12, "4 bytes of its header are not 0");
@@ -222,6 +255,7 @@ nabla_status nabla_function_file_read(nabla_function_file *file,
   *file = (nabla_function_file){.allocator = allocator};
   check_header(&r);
   if (r.status) return r.status;
+  file->version = r.version;
   r.cursor.at = NABLA_FUNCTION_FILE_HEADER;
   read_body(&r, file);
   return r.status;

@@ -55,7 +55,25 @@ static void put_bytes(writer *w, nabla_file_bytes bytes) {
   put(w, bytes.data, (size_t)bytes.size);
 }
 
-static void put_capture(writer *w, const nabla_dense *dense) {
+static void put_packed(writer *w, const nabla_file_packed *packed) {
+  put_u32(w, NABLA_FUNCTION_FILE_PACKED);
+  put_text(w, packed->encoding);
+  put_u32(w, packed->kind);
+  put_u32(w, packed->granularity);
+  put_u32(w, packed->scale);
+  put_u32(w, packed->zero_point);
+  put_u32(w, packed->nested_block);
+  put_u64(w, packed->block);
+  put_u64(w, packed->segment);
+  put_u32(w, packed->dtype);
+  put_u32(w, packed->rank);
+  for (uint32_t d = 0; d < packed->rank; d++) put_u64(w, packed->shape[d]);
+  put_u32(w, packed->component_count);
+  for (uint32_t i = 0; i < packed->component_count; i++)
+    put_bytes(w, packed->components[i]);
+}
+
+static void put_dense(writer *w, const nabla_dense *dense) {
   uint64_t bytes = nabla_dtype_bits(dense->dtype) / 8;
   put_u32(w, (uint32_t)dense->dtype);
   put_u32(w, dense->rank);
@@ -64,6 +82,13 @@ static void put_capture(writer *w, const nabla_dense *dense) {
     bytes *= (uint64_t)dense->shape[d];
   }
   put_bytes(w, (nabla_file_bytes){dense->data, bytes});
+}
+
+static void put_capture(writer *w, const nabla_file_capture *capture) {
+  if (capture->packed.encoding)
+    put_packed(w, &capture->packed);
+  else
+    put_dense(w, &capture->dense);
 }
 
 static void put_result(writer *w, const nabla_file_result *result) {
@@ -124,7 +149,7 @@ nabla_status nabla_function_file_write(const nabla_function_file *file,
                                        nabla_buffer *out, nabla_diag *diag) {
   uint8_t header[NABLA_FUNCTION_FILE_HEADER] = NABLA_FUNCTION_FILE_MAGIC;
   writer w = {.out = out, .diag = diag};
-  nabla_store_le32(header + 8, NABLA_FUNCTION_FILE_VERSION);
+  nabla_store_le32(header + 8, file->version);
   put(&w, header, sizeof header);
   put_body(&w, file);
   if (w.status) return w.status;

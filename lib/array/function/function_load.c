@@ -5,6 +5,7 @@
 
 #include "lib/array/function/function.h"
 #include "lib/array/function/function_file.h"
+#include "lib/array/function/tree_packed.h"
 #include "lib/array/graph.h"
 #include "lib/array/packed.h"
 #include "lib/base/file/file.h"
@@ -27,6 +28,44 @@ typedef struct loading {
 
 /* ---- signatures ---- */
 
+static nabla_status load_layout(const loading *l, const nabla_file_packed *from,
+                                nabla_storage *out) {
+  *out = (nabla_storage){
+      .kind = (nabla_storage_kind)from->kind,
+      .format = {.granularity = (nabla_granularity)from->granularity,
+                 .block = from->block,
+                 .scale = (nabla_scale_type)from->scale,
+                 .zero_point = (int)from->zero_point,
+                 .segment = from->segment},
+      .nested_block = from->nested_block};
+  if (out->kind == NABLA_STORAGE_BLOCKS)
+    out->ggml = nabla_ggml_find(from->encoding);
+  else
+    out->format.encoding = nabla_encoding_find(from->encoding);
+  if (out->ggml || out->format.encoding) return NABLA_OK;
+  return nabla_fail(l->diag, NABLA_UNSUPPORTED,
+                    "the saved function %.80s captures an array of the "
+                    "encoding %.80s, which this library does not have",
+                    l->file.name, from->encoding);
+}
+
+static nabla_status load_packed(const loading *l, const nabla_file_packed *from,
+                                nabla_array **out) {
+  nabla_weight_desc weight = {.rank = from->rank,
+                              .dtype = (nabla_dtype)from->dtype,
+                              .component_count = from->component_count};
+  NABLA_TRY(load_layout(l, from, &weight.layout));
+  if (weight.layout.kind == NABLA_STORAGE_DENSE)
+    return nabla_fail(l->diag, NABLA_CORRUPT,
+                      "a captured packed array is not packed");
+  memcpy(weight.shape, from->shape, from->rank * sizeof from->shape[0]);
+  for (uint32_t i = 0; i < from->component_count; i++) {
+    weight.components[i].data = from->components[i].data;
+    weight.components[i].bytes = from->components[i].size;
+  }
+  return nabla_tree_copy_weight(l->scope, &weight, out, l->diag);
+}
+
 static nabla_status load_captures(const loading *l,
                                   const nabla_file_signature *from,
                                   nabla_traced *to) {
@@ -35,7 +74,12 @@ static nabla_status load_captures(const loading *l,
                         sizeof(nabla_array *), &memory, l->diag));
   to->captures = memory;
   for (uint32_t i = 0; i < from->capture_count; i++) {
-    nabla_array *array = nabla_array_of(l->scope, &from->captures[i]);
+    const nabla_file_capture *capture = &from->captures[i];
+    nabla_array *array = NULL;
+    if (capture->packed.encoding)
+      NABLA_TRY(load_packed(l, &capture->packed, &array));
+    else
+      array = nabla_array_of(l->scope, &capture->dense);
     if (!array) return nabla_scope_status(l->scope, l->diag);
     nabla_array_hold(array);
     to->captures[i] = array;

@@ -2,6 +2,7 @@
  * of function_file.h. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
+#include <string.h>
 
 #include "lib/array/function/function.h"
 #include "lib/array/function/function_file.h"
@@ -28,6 +29,7 @@ typedef struct saving {
   nabla_buffer signatures; /* nabla_file_signature */
   nabla_buffer operations; /* const char *, of the context */
   nabla_buffer out;
+  uint32_t version; /* of the container */
   nabla_status status;
   nabla_diag *diag;
 } saving;
@@ -131,23 +133,52 @@ static void fill_result(const nabla_traced_result *from,
   }
 }
 
+/* Components stay where they are. */
+static nabla_status fill_packed(saving *s, const nabla_array *array,
+                                nabla_file_packed *to) {
+  const nabla_weight_desc *weight = &array->packed->weight;
+  const nabla_storage *layout = &weight->layout;
+  const nabla_format *format = &layout->format;
+  const bool is_blocks = layout->kind == NABLA_STORAGE_BLOCKS;
+  if (!layout->ggml && !format->encoding)
+    return nabla_fail(s->diag, NABLA_UNSUPPORTED,
+                      "the function %s captures a packed array of an encoding "
+                      "that files have no name for",
+                      s->function->options.name);
+  s->version = 2;
+  *to = (nabla_file_packed){
+      .encoding = is_blocks ? layout->ggml->name : format->encoding->name,
+      .kind = (uint32_t)layout->kind,
+      .granularity = (uint32_t)format->granularity,
+      .scale = (uint32_t)format->scale,
+      .zero_point = format->zero_point ? 1 : 0,
+      .nested_block = layout->nested_block,
+      .block = format->block,
+      .segment = format->segment,
+      .dtype = (uint32_t)weight->dtype,
+      .rank = weight->rank,
+      .component_count = weight->component_count};
+  memcpy(to->shape, weight->shape, weight->rank * sizeof to->shape[0]);
+  for (uint32_t i = 0; i < weight->component_count; i++)
+    to->components[i] = (nabla_file_bytes){weight->components[i].data,
+                                           weight->components[i].bytes};
+  return NABLA_OK;
+}
+
 /* Fills lists of `to`, which are freed with it. */
-static nabla_status fill_arrays(const saving *s, const nabla_traced *traced,
+static nabla_status fill_arrays(saving *s, const nabla_traced *traced,
                                 nabla_file_signature *to) {
   void *memory;
   const nabla_allocator *allocator = s->function->allocator;
-  NABLA_TRY(nabla_alloc(allocator, traced->capture_count, sizeof(nabla_dense),
-                        &memory, s->diag));
+  NABLA_TRY(nabla_alloc(allocator, traced->capture_count,
+                        sizeof(nabla_file_capture), &memory, s->diag));
   to->captures = memory;
   to->capture_count = (uint32_t)traced->capture_count;
   for (size_t i = 0; i < traced->capture_count; i++) {
     if (traced->captures[i]->packed)
-      return nabla_fail(
-          s->diag, NABLA_UNSUPPORTED,
-          "the function %s captures a packed array, " NABLA_CAPTURED_NAME
-          ": a saved function gets it as an argument",
-          s->function->options.name, i);
-    to->captures[i] = traced->captures[i]->dense;
+      NABLA_TRY(fill_packed(s, traced->captures[i], &to->captures[i].packed));
+    else
+      to->captures[i].dense = traced->captures[i]->dense;
   }
   NABLA_TRY(nabla_alloc(allocator, traced->result_count,
                         sizeof(nabla_file_result), &memory, s->diag));
@@ -158,7 +189,7 @@ static nabla_status fill_arrays(const saving *s, const nabla_traced *traced,
   return NABLA_OK;
 }
 
-static nabla_status fill_signature(const saving *s, const saved_signature *part,
+static nabla_status fill_signature(saving *s, const saved_signature *part,
                                    nabla_file_signature *to) {
   const nabla_traced *traced = part->traced;
   to->text = (const char *)part->text.data;
@@ -215,6 +246,7 @@ static nabla_status write_body(saving *s) {
   NABLA_TRY(take_signatures(s));
   NABLA_TRY(fill_signatures(s));
   const nabla_function_file file = {
+      .version = s->version,
       .name = function->options.name,
       .operation_count = (uint32_t)(s->operations.size / sizeof(const char *)),
       .operations = (const char **)(void *)s->operations.data,
@@ -258,7 +290,7 @@ static void deinit(saving *s) {
       (const nabla_file_signature *)(void *)s->signatures.data;
   for (size_t i = 0; i < s->signatures.size / sizeof *list; i++) {
     nabla_free(allocator, list[i].captures, list[i].capture_count,
-               sizeof(nabla_dense));
+               sizeof(nabla_file_capture));
     nabla_free(allocator, list[i].results, list[i].result_count,
                sizeof(nabla_file_result));
   }
@@ -274,7 +306,7 @@ nabla_status nabla_function_save(nabla_function *function, const char *path,
   NABLA_REQUIRE(function, diag);
   NABLA_REQUIRE(path, diag);
   const nabla_allocator *allocator = function->allocator;
-  saving s = {.function = function, .diag = diag};
+  saving s = {.function = function, .version = 1, .diag = diag};
   nabla_buffer_init(&s.parts, allocator, "signatures", SIZE_MAX / 2);
   nabla_buffer_init(&s.signatures, allocator, "signatures", SIZE_MAX / 2);
   nabla_buffer_init(&s.operations, allocator, "operations", SIZE_MAX / 2);
