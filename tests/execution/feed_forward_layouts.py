@@ -55,23 +55,19 @@ def program(name, layout, rows):
     def sharding(dims):
         return "#nabla.sharding<@m, [%s]>" % dims
 
-    def reshard(out, value, kind, dims, op="reshard"):
-        return "  %%%s = nabla.%s %%%s : %s sharding = %s\n" % (
-            out, op, value, kind, sharding(dims))
-
-    def joined(out, value, kind, dims):
-        return reshard(out, value, kind, dims, "sharding_constraint")
-
+    def reshard(out, value, kind, dims):
+        return "  %%%s = nabla.reshard %%%s : %s sharding = %s\n" % (out, value, kind,
+                                                                   sharding(dims))
     arguments = ", ".join("%%%s: %s {nabla.sharding = %s}" % (n, k, sharding(d)) for n, k, d in
                           zip(("x", "up", "down"), (x, up, down), kept))
     return ("func.func private @%s(%s) -> (%s {nabla.sharding = %s}) {\n" % (
         name, arguments, x, sharding(kept[3])) +
             reshard("xu", "x", x, used[0]) + reshard("upu", "up", up, used[1]) +
             "  %%p = nabla.linear %%xu, %%upu : %s, %s\n" % (x, up) +
-            joined("h", "p", h, used[2]) + "  %%s = nabla.silu %%h : %s\n" % h +
+            reshard("h", "p", h, used[2]) + "  %%s = nabla.silu %%h : %s\n" % h +
             reshard("su", "s", h, used[3]) + reshard("downu", "down", down, used[4]) +
             "  %%q = nabla.linear %%su, %%downu : %s, %s\n" % (h, down) +
-            joined("r", "q", x, kept[3]) + "  return %%r : %s\n}\n" % x)
+            reshard("r", "q", x, kept[3]) + "  return %%r : %s\n}\n" % x)
 
 
 def main():

@@ -317,6 +317,28 @@ static nabla_division natural_layout(partition *p, const nabla_shard_plan *it,
   return layout;
 }
 
+/* The layout that users of a result expect: that of a nabla.reshard which alone
+ * uses it, so that sums are joined into pieces at once. */
+static nabla_division wanted_layout(partition *p, const nabla_shard_plan *it,
+                                    MlirValue value) {
+  const nabla_division to = layout_of(p, value);
+  MlirOpOperand use = mlirValueGetFirstUse(value);
+  if (!it->is_divided || !nabla_layout_takes(to.type) ||
+      mlirOpOperandIsNull(use) ||
+      !mlirOpOperandIsNull(mlirOpOperandGetNextUse(use)))
+    return to;
+  MlirOperation user = mlirOpOperandGetOwner(use);
+  if (!nabla_is(user, "nabla.reshard") ||
+      !mlirBlockEqual(mlirOperationGetBlock(user),
+                      mlirOperationGetBlock(it->op)))
+    return to;
+  const nabla_division asked = layout_of(p, mlirOperationGetResult(user, 0));
+  nabla_division *layout = nabla_layout_at(&p->map, value);
+  if (!layout) return to;
+  memcpy(layout->dims, asked.dims, sizeof layout->dims);
+  return *layout;
+}
+
 /* Makes a result local, and brings it to the layout that its users expect. */
 static bool finish_result(partition *p, const nabla_shard_plan *it,
                           const nabla_shard_piece *piece, intptr_t index,
@@ -324,7 +346,7 @@ static bool finish_result(partition *p, const nabla_shard_plan *it,
   char message[NABLA_MESSAGE_SIZE];
   MlirType local;
   MlirValue value = mlirOperationGetResult(it->op, index);
-  const nabla_division to = layout_of(p, value);
+  const nabla_division to = wanted_layout(p, it, value);
   if (!nabla_layout_takes(to.type)) return true;
   result r = {.value = value,
               .now = value,
