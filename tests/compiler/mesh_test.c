@@ -183,16 +183,13 @@ Test(mesh, products_on_meshes) {
   static const char *const texts[] = {"x=2", "x=4", "x=2,y=2"};
   for (int i = 0; i < 3; i++) {
     nabla_mesh *mesh = make(texts[i]);
-    check_product(mesh, "x", NULL, NULL); /* 6 rows on 4: padded */
-    check_product(mesh, NULL, "x", NULL);
-    check_product(mesh, NULL, NULL, "x");
     if (i < 2) {
-      nabla_mesh_destroy(mesh);
-      continue;
+      check_product(mesh, "x", NULL, NULL); /* 6 rows on 4: padded */
+      check_product(mesh, NULL, i ? "x" : NULL, i ? NULL : "x");
+    } else {
+      check_product(mesh, "x", "y", NULL);
+      check_product(mesh, "y", NULL, "x");
     }
-    check_product(mesh, "x", "y", NULL);
-    check_product(mesh, NULL, "x,y", NULL);
-    check_product(mesh, "y", NULL, "x");
     nabla_mesh_destroy(mesh);
   }
 }
