@@ -52,36 +52,43 @@ static void load_int64_t(const tree *t, uint32_t member, int64_t *out) {
 #define FLOAT_MIN(a, b) ((a) != (a) || (a) < (b) ? (a) : (b))
 #define WRAP(a, op, b)  ((int64_t)((uint64_t)(a)op(uint64_t)(b)))
 
-#define COMBINE(type, sum, prod, max, min)                            \
-  static void combine_##type(const tree *t, type *a, const type *b) { \
-    for (size_t i = 0; i < t->count; i++) switch (t->join) {          \
-        case NABLA_JOIN_SUM:                                          \
-          a[i] = sum;                                                 \
-          break;                                                      \
-        case NABLA_JOIN_PROD:                                         \
-          a[i] = prod;                                                \
-          break;                                                      \
-        case NABLA_JOIN_MAX:                                          \
-        case NABLA_JOIN_ANY:                                          \
-          a[i] = max;                                                 \
-          break;                                                      \
-        case NABLA_JOIN_MIN:                                          \
-        case NABLA_JOIN_ALL:                                          \
-          a[i] = min;                                                 \
-          break;                                                      \
-      }                                                               \
-  }                                                                   \
-  static void join_##type(const tree *t, uint32_t from, uint32_t end, \
-                          type *out) {                                \
-    type right[BLOCK];                                                \
-    const uint32_t middle = from + (end - from + 1) / 2;              \
-    if (end - from == 1) {                                            \
-      load_##type(t, from, out);                                      \
-      return;                                                         \
-    }                                                                 \
-    join_##type(t, from, middle, out);                                \
-    join_##type(t, middle, end, right);                               \
-    combine_##type(t, out, right);                                    \
+/* One loop for each way to join, which compilers turn into vector code. */
+#define EACH(value)                                  \
+  do {                                               \
+    for (size_t i = 0; i < count; i++) a[i] = value; \
+  } while (0)
+
+#define COMBINE(type, sum, prod, max, min)                                    \
+  static void combine_##type(nabla_join join, size_t count, type *restrict a, \
+                             const type *restrict b) {                        \
+    switch (join) {                                                           \
+      case NABLA_JOIN_SUM:                                                    \
+        EACH(sum);                                                            \
+        break;                                                                \
+      case NABLA_JOIN_PROD:                                                   \
+        EACH(prod);                                                           \
+        break;                                                                \
+      case NABLA_JOIN_MAX:                                                    \
+      case NABLA_JOIN_ANY:                                                    \
+        EACH(max);                                                            \
+        break;                                                                \
+      case NABLA_JOIN_MIN:                                                    \
+      case NABLA_JOIN_ALL:                                                    \
+        EACH(min);                                                            \
+        break;                                                                \
+    }                                                                         \
+  }                                                                           \
+  static void join_##type(const tree *t, uint32_t from, uint32_t end,         \
+                          type *out) {                                        \
+    type right[BLOCK];                                                        \
+    const uint32_t middle = from + (end - from + 1) / 2;                      \
+    if (end - from == 1) {                                                    \
+      load_##type(t, from, out);                                              \
+      return;                                                                 \
+    }                                                                         \
+    join_##type(t, from, middle, out);                                        \
+    join_##type(t, middle, end, right);                                       \
+    combine_##type(t->join, t->count, out, right);                            \
   }
 
 COMBINE(float, a[i] + b[i], a[i] * b[i], FLOAT_MAX(a[i], b[i]),
