@@ -17,7 +17,7 @@
 /* An axis, or the part of `size` of it behind a part of `before`. */
 typedef struct nabla_axis_ref {
   char name[NABLA_AXIS_NAME];
-  int64_t before, size; /* size 0: the whole axis */
+  int64_t before, size; /* size 0: the whole axis, `before` is 1 */
 } nabla_axis_ref;
 
 typedef struct nabla_axis_list {

@@ -107,7 +107,7 @@ Test(mesh, whether_a_reshard_is_needed) {
   nabla_mesh *mesh = make("x=2,y=4,one=1"), *other = make("x=4");
   int out;
   const nabla_partition a = nabla_partition_spec(mesh, "x", NULL),
-                        b = nabla_partition_spec(mesh, "x,one", "one"),
+                        b = nabla_partition_spec(mesh, "x,one", NULL),
                         c = nabla_partition_spec(mesh, NULL, "x"),
                         d = nabla_partition_spec(other, "x", NULL);
   cr_expect_eq(needs(a, a), 0);
@@ -117,6 +117,10 @@ Test(mesh, whether_a_reshard_is_needed) {
                      nabla_partition_spec(mesh, "y,x")),
                1);
   cr_expect_eq(nabla_needs_reshard(&a, &d, &out, &diag),
+               NABLA_INVALID_ARGUMENT);
+  /* an axis twice, of size 1 too */
+  const nabla_partition twice = nabla_partition_spec(mesh, "x,one", "one");
+  cr_expect_eq(nabla_needs_reshard(&a, &twice, &out, &diag),
                NABLA_INVALID_ARGUMENT);
   nabla_mesh_destroy(mesh);
   nabla_mesh_destroy(other);

@@ -335,7 +335,7 @@ static void expect_norm(const float *out, const char *of, int again) {
       for (int i = 0; i < COLUMNS; i++)
         sum += want[r * COLUMNS + i] * want[r * COLUMNS + i];
       for (int i = 0; i < COLUMNS; i++)
-        want[r * COLUMNS + i] *= w[i] / sqrtf(sum / COLUMNS);
+        want[r * COLUMNS + i] *= w[i] / sqrtf(sum / (float)COLUMNS);
     }
   for (int i = 0; i < ROWS * COLUMNS; i++)
     cr_assert_float_eq(out[i], want[i], 1e-5f, "%s: %d is %g, not %g", of, i,

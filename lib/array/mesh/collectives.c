@@ -148,8 +148,10 @@ static nabla_status read_axes(collective *c, nabla_diag *diag) {
     c->axes = sharding.dims[0].axes;
   } else {
     c->axes.count = c->mesh->count;
-    for (uint32_t i = 0; i < c->mesh->count; i++)
+    for (uint32_t i = 0; i < c->mesh->count; i++) {
+      c->axes.at[i].before = 1;
       memcpy(c->axes.at[i].name, c->mesh->axes[i], NABLA_AXIS_NAME);
+    }
   }
   c->devices = nabla_axes_size(c->mesh, &c->axes);
   for (uint32_t i = 0; i < c->site->count; i++) {

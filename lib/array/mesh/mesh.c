@@ -128,6 +128,7 @@ static nabla_status read_dim(const char *text, uint32_t dim,
                         "a partition: '%.60s' of dimension %" PRIu32
                         " is no list of axes such as \"x,y\"",
                         text, dim);
+    out->at[out->count].before = 1;
     memcpy(out->at[out->count++].name, at, length);
     at = at[length] ? at + length + 1 : NULL;
   }
