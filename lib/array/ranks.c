@@ -1,10 +1,10 @@
 /* See ranks.h. */
 #include "lib/array/ranks.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "lib/base/memory.h"
+#include "lib/base/thread.h"
 #include "lib/runtime/program/executable_internal.h"
 #include "nabla/comm.h"
 
@@ -116,7 +116,7 @@ static nabla_status take_status(const nabla_ranks *ranks, nabla_diag *diag) {
 static void run_all(nabla_ranks *ranks) {
   for (uint32_t i = 1; i < ranks->count; i++) {
     ranks_rank *rank = &ranks->at[i];
-    rank->is_started = !pthread_create(&rank->thread, NULL, run_rank, rank);
+    rank->is_started = !nabla_thread_start(&rank->thread, NULL, run_rank, rank);
     if (rank->is_started) continue;
     rank->status = nabla_fail(&rank->diag, NABLA_NO_MEMORY,
                               "rank %u: no thread can be started", i);

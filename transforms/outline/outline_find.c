@@ -41,10 +41,22 @@ static MlirAttribute signature_of(MlirOperation op) {
       mlirFunctionTypeGet(nabla_op_context(op), in, operands, out, results));
 }
 
-/* Returns the key of an op; ops with regions or successors have none.
- * Attributes are unique in MLIR, so that equal keys are one pointer. */
+/* Whether an op waits for an exchange, in the memory that was given to its
+ * start: a function would take a copy. */
+static bool is_wait(MlirOperation op) {
+  if (!nabla_is(op, "nabla.custom_call")) return false;
+  const MlirAttribute target =
+      mlirOperationGetAttributeByName(op, nabla_ref("target"));
+  return mlirAttributeIsAString(target) &&
+         mlirStringRefEqual(mlirStringAttrGetValue(target),
+                            nabla_ref("nabla.wait"));
+}
+
+/* Returns the key of an op; ops with regions or successors, and waits, have
+ * none. Attributes are unique in MLIR, so that equal keys are one pointer. */
 static MlirAttribute key_of(MlirOperation op) {
-  if (mlirOperationGetNumRegions(op) || mlirOperationGetNumSuccessors(op))
+  if (mlirOperationGetNumRegions(op) || mlirOperationGetNumSuccessors(op) ||
+      is_wait(op))
     return mlirAttributeGetNull();
   MlirAttribute parts[3] = {
       mlirStringAttrGet(nabla_op_context(op), nabla_name(op)),

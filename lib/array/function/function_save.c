@@ -139,25 +139,28 @@ static nabla_status fill_packed(saving *s, const nabla_array *array,
   const nabla_weight_desc *weight = &array->packed->weight;
   const nabla_storage *layout = &weight->layout;
   const nabla_format *format = &layout->format;
-  const bool is_blocks = layout->kind == NABLA_STORAGE_BLOCKS;
-  if (!layout->ggml && !format->encoding)
+  const char *name = NULL;
+  if (layout->kind == NABLA_STORAGE_BLOCKS && layout->ggml)
+    name = layout->ggml->name;
+  else if (layout->kind != NABLA_STORAGE_BLOCKS && format->encoding)
+    name = format->encoding->name;
+  if (!name)
     return nabla_fail(s->diag, NABLA_UNSUPPORTED,
                       "the function %s captures a packed array of an encoding "
                       "that files have no name for",
                       s->function->options.name);
   s->version = 2;
-  *to = (nabla_file_packed){
-      .encoding = is_blocks ? layout->ggml->name : format->encoding->name,
-      .kind = (uint32_t)layout->kind,
-      .granularity = (uint32_t)format->granularity,
-      .scale = (uint32_t)format->scale,
-      .zero_point = format->zero_point ? 1 : 0,
-      .nested_block = layout->nested_block,
-      .block = format->block,
-      .segment = format->segment,
-      .dtype = (uint32_t)weight->dtype,
-      .rank = weight->rank,
-      .component_count = weight->component_count};
+  *to = (nabla_file_packed){.encoding = name,
+                            .kind = (uint32_t)layout->kind,
+                            .granularity = (uint32_t)format->granularity,
+                            .scale = (uint32_t)format->scale,
+                            .zero_point = format->zero_point ? 1 : 0,
+                            .nested_block = layout->nested_block,
+                            .block = format->block,
+                            .segment = format->segment,
+                            .dtype = (uint32_t)weight->dtype,
+                            .rank = weight->rank,
+                            .component_count = weight->component_count};
   memcpy(to->shape, weight->shape, weight->rank * sizeof to->shape[0]);
   for (uint32_t i = 0; i < weight->component_count; i++)
     to->components[i] = (nabla_file_bytes){weight->components[i].data,

@@ -203,14 +203,14 @@ static nabla_status find(mapping *m, nabla_buffer *key,
 
 static nabla_status record(mapping *m, nabla_array **out, nabla_diag *diag) {
   nabla_array *operands[NABLA_MAX_RECORDED];
-  const nabla_recorded *recorded;
+  const nabla_recorded *recorded = NULL;
   nabla_buffer key;
   NABLA_TRY(find_results(m, diag));
   nabla_buffer_init(&key, nabla_engine_allocator(m->scope->engine),
                     "a shard_map", SIZE_MAX / 2);
   const nabla_status status = find(m, &key, &recorded, diag);
   nabla_buffer_deinit(&key);
-  if (status) return status;
+  if (status || !recorded) return status;
   for (size_t i = 0; i < recorded->operand_count; i++)
     operands[i] = i < m->in_count
                       ? m->operands[i]
