@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nabla/comm.h"
 #include "nabla/compiler.h"
 #include "nabla/environment.h"
 #include "nabla/executable.h"
@@ -59,6 +60,10 @@ typedef struct nabla_engine_options {
    * them must outlive the engine. */
   const nabla_compiler_options *compiler;
   const nabla_compile_options *compile;
+  /* Of programs on a mesh (nabla/shard.h), whose processes are its devices
+   * (nabla_comm_mpi); it must outlive the engine. NULL: the devices are threads
+   * of this process. */
+  nabla_comm *comm;
 } nabla_engine_options;
 
 /* Counts since an engine was created, and its present size. */

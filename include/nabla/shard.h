@@ -117,7 +117,10 @@ nabla_needs_reshard(const nabla_partition *from, const nabla_partition *to,
  *
  * An array is one handle, of the shape of the whole. A program that has a
  * partition runs on as many threads as the mesh has devices: each computes its
- * pieces, of inputs that are given whole, and results are gathered. All
+ * pieces, of inputs that are given whole, and results are gathered. Of an
+ * engine with a communicator of processes (nabla_engine_options.comm) the
+ * devices are these: every process runs the same C program, one thread of each
+ * realizes and calls the same in the same order, and has results whole. All
  * partitions of a program are of one mesh. docs/SHARDING.md, "From C". */
 
 /* Records that x is divided so where it is computed and used; what it is

@@ -34,6 +34,7 @@ struct nabla_program {
   _Atomic(nabla_session *) session; /* idle, or NULL */
   _Atomic(nabla_ranks *) ranks;     /* of a divided program: idle, or NULL */
   const nabla_allocator *allocator;
+  nabla_comm *comm;             /* of the engine, or NULL */
   nabla_program *chain;         /* of its bucket */
   nabla_program *newer, *older; /* by last use   */
 };
@@ -43,6 +44,7 @@ struct nabla_engine {
   size_t max_programs;
   uint64_t max_bytes;
   uint32_t max_compilers;
+  nabla_comm *comm;   /* or NULL */
   nabla_watch *watch; /* or NULL */
   nabla_compiler_options compiler;
   nabla_compile_options compile;
@@ -105,6 +107,7 @@ static nabla_status read_options(nabla_engine *engine,
   engine->max_bytes = options->max_bytes ? options->max_bytes : DEFAULT_BYTES;
   engine->max_compilers =
       options->compilers ? options->compilers : DEFAULT_COMPILERS;
+  engine->comm = options->comm;
   engine->compiler.struct_size = sizeof engine->compiler;
   engine->compile.struct_size = sizeof engine->compile;
   if (options->compiler) engine->compiler = *options->compiler;
@@ -322,8 +325,8 @@ static nabla_status run_ranks(nabla_program *program, const nabla_dense *inputs,
                               size_t output_count, nabla_diag *diag) {
   nabla_ranks *none = NULL, *ranks = atomic_exchange(&program->ranks, NULL);
   if (!ranks)
-    NABLA_TRY(nabla_ranks_open(program->executable, program->allocator, &ranks,
-                               diag));
+    NABLA_TRY(nabla_ranks_open(program->executable, program->comm,
+                               program->allocator, &ranks, diag));
   const nabla_status status =
       nabla_ranks_run(ranks, inputs, input_count, outputs, output_count, diag);
   if (status || !atomic_compare_exchange_strong(&program->ranks, &none, ranks))
@@ -335,7 +338,7 @@ nabla_status nabla_program_run(nabla_program *program,
                                const nabla_dense *inputs, size_t input_count,
                                nabla_dense *outputs, size_t output_count,
                                nabla_diag *diag) {
-  if (nabla_ranks_count(program->executable) > 1)
+  if (nabla_ranks_count(program->executable))
     return run_ranks(program, inputs, input_count, outputs, output_count, diag);
   return nabla_executable_run(program->executable, "main", inputs, input_count,
                               outputs, output_count, diag);
@@ -380,6 +383,7 @@ static nabla_status add_program(nabla_engine *engine,
   program->key = bytes;
   program->key_size = key->size;
   program->allocator = allocator;
+  program->comm = engine->comm;
   memcpy(program->key, key->bytes, key->size);
   program->is_kept = true;
   nabla_program **bucket = &engine->buckets[key->hash.low64 % BUCKETS];

@@ -1,6 +1,7 @@
 /* See ranks.h. */
 #include "lib/array/ranks.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "lib/base/memory.h"
@@ -23,7 +24,8 @@ struct nabla_ranks {
   const nabla_allocator *allocator;
   nabla_executable *executable;
   nabla_comm *comm;
-  uint32_t count;
+  bool is_threads; /* `comm` is its own; else this process is one rank */
+  uint32_t held;   /* ranks of this process: all of them, or one       */
   /* of a run */
   const nabla_dense *inputs;
   size_t input_count, output_count;
@@ -31,8 +33,7 @@ struct nabla_ranks {
 };
 
 uint32_t nabla_ranks_count(const nabla_executable *executable) {
-  const uint32_t count = executable->manifest.ranks;
-  return count ? count : 1;
+  return executable->manifest.ranks;
 }
 
 /* ---- life ---- */
@@ -47,31 +48,46 @@ static nabla_status refuse_donated(const nabla_executable *executable,
   return NABLA_OK;
 }
 
-nabla_status nabla_ranks_open(nabla_executable *executable,
+/* Opens the session of each rank of this process. */
+static nabla_status open_sessions(nabla_ranks *ranks, nabla_diag *diag) {
+  for (uint32_t i = 0; i < ranks->held; i++) {
+    /* threads are given the same arrays: nothing to compare */
+    const nabla_session_options options = {
+        .struct_size = sizeof options,
+        .threads = ranks->is_threads ? 1 : 0,
+        .comm = ranks->comm,
+        .rank = ranks->is_threads ? i : nabla_comm_rank(ranks->comm),
+        .check = ranks->is_threads ? NABLA_CHECK_NEVER : NABLA_CHECK_START};
+    ranks->at[i].all = ranks;
+    NABLA_TRY(nabla_session_create(ranks->executable, &options,
+                                   &ranks->at[i].session, diag));
+  }
+  return NABLA_OK;
+}
+
+nabla_status nabla_ranks_open(nabla_executable *executable, nabla_comm *comm,
                               const nabla_allocator *allocator,
                               nabla_ranks **out, nabla_diag *diag) {
   void *memory;
-  const uint32_t count = nabla_ranks_count(executable);
-  NABLA_TRY(refuse_donated(executable, diag));
+  nabla_status status = NABLA_OK;
+  const bool is_threads =
+      !comm || nabla_comm_rank(comm) == NABLA_COMM_ALL_RANKS;
+  const uint32_t held = is_threads ? nabla_ranks_count(executable) : 1;
+  if (is_threads) NABLA_TRY(refuse_donated(executable, diag));
   NABLA_TRY(nabla_alloc(allocator, 1,
-                        sizeof(nabla_ranks) + count * sizeof(ranks_rank),
+                        sizeof(nabla_ranks) + held * sizeof(ranks_rank),
                         &memory, diag));
   nabla_ranks *ranks = memory;
   ranks->allocator = allocator;
   ranks->executable = executable;
-  ranks->count = count;
-  nabla_status status = nabla_comm_threads(count, &ranks->comm, diag);
-  for (uint32_t i = 0; i < count && !status; i++) {
-    /* they are given the same arrays by this process: nothing to compare */
-    const nabla_session_options options = {.struct_size = sizeof options,
-                                           .threads = 1,
-                                           .comm = ranks->comm,
-                                           .rank = i,
-                                           .check = NABLA_CHECK_NEVER};
-    ranks->at[i].all = ranks;
-    status =
-        nabla_session_create(executable, &options, &ranks->at[i].session, diag);
+  ranks->comm = comm;
+  ranks->is_threads = is_threads;
+  ranks->held = held;
+  if (is_threads) {
+    ranks->comm = NULL;
+    status = nabla_comm_threads(held, &ranks->comm, diag);
   }
+  if (!status) status = open_sessions(ranks, diag);
   if (status)
     nabla_ranks_close(ranks);
   else
@@ -81,11 +97,11 @@ nabla_status nabla_ranks_open(nabla_executable *executable,
 
 void nabla_ranks_close(nabla_ranks *ranks) {
   if (!ranks) return;
-  for (uint32_t i = 0; i < ranks->count; i++)
+  for (uint32_t i = 0; i < ranks->held; i++)
     nabla_session_close(ranks->at[i].session);
-  nabla_comm_destroy(ranks->comm);
+  if (ranks->is_threads) nabla_comm_destroy(ranks->comm);
   nabla_free(ranks->allocator, ranks, 1,
-             sizeof(nabla_ranks) + ranks->count * sizeof(ranks_rank));
+             sizeof(nabla_ranks) + ranks->held * sizeof(ranks_rank));
 }
 
 /* ---- runs ---- */
@@ -102,7 +118,7 @@ static void *run_rank(void *self) {
 /* The failure that made the others fail is not NABLA_CANCELLED. */
 static nabla_status take_status(const nabla_ranks *ranks, nabla_diag *diag) {
   const ranks_rank *first = NULL;
-  for (uint32_t i = 0; i < ranks->count; i++) {
+  for (uint32_t i = 0; i < ranks->held; i++) {
     const ranks_rank *rank = &ranks->at[i];
     if (rank->status && (!first || (first->status == NABLA_CANCELLED &&
                                     rank->status != NABLA_CANCELLED)))
@@ -112,9 +128,9 @@ static nabla_status take_status(const nabla_ranks *ranks, nabla_diag *diag) {
   return first ? first->status : NABLA_OK;
 }
 
-/* Starts the other ranks, is rank 0, and waits for all. */
+/* Starts the other ranks of this process, is its first, and waits for all. */
 static void run_all(nabla_ranks *ranks) {
-  for (uint32_t i = 1; i < ranks->count; i++) {
+  for (uint32_t i = 1; i < ranks->held; i++) {
     ranks_rank *rank = &ranks->at[i];
     rank->is_started = !nabla_thread_start(&rank->thread, NULL, run_rank, rank);
     if (rank->is_started) continue;
@@ -123,7 +139,7 @@ static void run_all(nabla_ranks *ranks) {
     nabla_comm_fail(ranks->comm, i, rank->diag.what);
   }
   run_rank(&ranks->at[0]);
-  for (uint32_t i = 1; i < ranks->count; i++)
+  for (uint32_t i = 1; i < ranks->held; i++)
     if (ranks->at[i].is_started) pthread_join(ranks->at[i].thread, NULL);
 }
 
@@ -132,14 +148,14 @@ nabla_status nabla_ranks_run(nabla_ranks *ranks, const nabla_dense *inputs,
                              size_t output_count, nabla_diag *diag) {
   void *memory;
   /* those of the other ranks, which are dropped */
-  const size_t count = (ranks->count - 1) * output_count;
+  const size_t count = (ranks->held - 1) * output_count;
   NABLA_TRY(
       nabla_alloc(ranks->allocator, count, sizeof(nabla_dense), &memory, diag));
   nabla_dense *others = memory;
   ranks->inputs = inputs;
   ranks->input_count = input_count;
   ranks->output_count = output_count;
-  for (uint32_t i = 0; i < ranks->count; i++) {
+  for (uint32_t i = 0; i < ranks->held; i++) {
     ranks->at[i].outputs = i ? others + (i - 1) * output_count : outputs;
     ranks->at[i].status = NABLA_OK;
     ranks->at[i].diag = (nabla_diag)NABLA_DIAG_INIT;
