@@ -149,7 +149,9 @@ typedef struct nabla_write_options {
    * earlier run of the same plan has left it, and where all parts are there
    * they are joined to the file, byte for byte that of one process, and
    * removed. Parts need not run at the same time, nor in order; one that fails
-   * is made again. 0, or 1 of 1: the whole output. */
+   * is made again. Where the output is there, and parts of the same plan that
+   * it has all of, their joiner was killed: they are removed, and that is a
+   * success. 0, or 1 of 1: the whole output. */
   uint32_t part, parts;
 } nabla_write_options;
 
@@ -164,9 +166,10 @@ typedef struct nabla_write_options {
  *         or code that no writer produces), NABLA_IO, NABLA_NO_MEMORY,
  *         NABLA_CANCELLED. After a failure `path` is as it was before, or it
  *         holds the complete output: then the message says "is in place".
- *         With `parts` also NABLA_EXISTS: a part is of another source or of
- *         other options (with `force` it is replaced by its process), and
- *         NABLA_CORRUPT: a part is damaged */
+ *         With `parts` also NABLA_EXISTS: a part is of another source, of other
+ *         options, or another part (with `force` it is replaced by its
+ *         process), and NABLA_CORRUPT: a part is damaged, or the parts have not
+ *         each tensor once */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_plan_write(const nabla_plan *plan, const nabla_write_options *where,
                  const nabla_environment *environment, nabla_write_summary *out,

@@ -88,6 +88,9 @@ size_t nabla_safetensors_writer_find(const nabla_safetensors_writer *writer,
                                      nabla_dtype dtype, const char *name,
                                      uint64_t *out_bytes);
 
+/* Number of declared tensors; their ids are below it. */
+size_t nabla_safetensors_writer_count(const nabla_safetensors_writer *writer);
+
 /* Bytes that `shape` takes in `dtype`: *out_elements is the product, 1 for
  * rank 0. The product is taken in order and times the bits, as the reference
  * reader does, so that both refuse the same.

@@ -481,6 +481,10 @@ size_t nabla_safetensors_writer_find(const nabla_safetensors_writer *writer,
   return SIZE_MAX;
 }
 
+size_t nabla_safetensors_writer_count(const nabla_safetensors_writer *writer) {
+  return tensor_count(writer);
+}
+
 uint64_t nabla_safetensors_writer_file_size(
     const nabla_safetensors_writer *writer) {
   return writer->data_start + writer->data_bytes; /* measure has checked it */

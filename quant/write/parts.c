@@ -14,7 +14,7 @@
 #include "lib/base/file/os_call.h"
 #include "lib/base/file/output_temporary.h"
 #include "lib/base/memory.h"
-#include "quant/formats/safetensors_internal.h"
+#include "quant/formats/tensor_file.h"
 #include "quant/write/write_internal.h"
 
 /* Files of all parts that are there. */
@@ -38,25 +38,30 @@ static nabla_status path_of(const parts *p, uint32_t part,
                           "the path of a part would be too long");
 }
 
-static nabla_status fail_part(const char *path, nabla_status code,
-                              const char *what, nabla_diag *diag) {
-  const nabla_status status = nabla_fail(diag, code, "%s", what);
-  nabla_diag_set_file(diag, path);
-  nabla_diag_set_next(diag, "remove it and make this part again");
-  return status;
+/* The label of a part: the hash of the run, and which part it is. */
+typedef struct label {
+  char text[NABLA_PART_HASH_TEXT + 16];
+} label;
+
+static label label_of(const parts *p, uint32_t part) {
+  label out;
+  (void)snprintf(out.text, sizeof out.text, "%s.%u", p->hash, part);
+  return out;
 }
 
-static int has_hash(const parts *p, const nabla_tensor_file *file) {
+static int has_label(const parts *p, uint32_t part,
+                     const nabla_tensor_file *file) {
+  const label wanted = label_of(p, part);
   for (size_t i = 0; i < nabla_tensor_file_metadata_count(file); i++) {
     const char *key, *value;
     nabla_tensor_file_metadata(file, i, &key, &value);
-    if (!strcmp(key, NABLA_LABEL_PART)) return !strcmp(value, p->hash);
+    if (!strcmp(key, NABLA_LABEL_PART)) return !strcmp(value, wanted.text);
   }
   return 0;
 }
 
-/* Opens a part; *out NULL where there is none. One of another run is refused,
- * but with `force`, which replaces it: it counts as none. */
+/* Opens a part; *out NULL where there is none. One of another run, or another
+ * part, is refused, but with `force`, which replaces it: it counts as none. */
 static nabla_status open_part(const parts *p, uint32_t part,
                               nabla_tensor_file **out, nabla_diag *diag) {
   char path[NABLA_PATH_SIZE];
@@ -72,7 +77,7 @@ static nabla_status open_part(const parts *p, uint32_t part,
       nabla_tensor_file_open(path, p->allocator, p->os, &file, &why);
   NABLA_OS_RETRY(error, p->os->path_info(p->os->self, path, 0, &info));
   if (status && error == -ENOENT) return NABLA_OK; /* removed meanwhile */
-  if (!status && has_hash(p, file)) {
+  if (!status && has_label(p, part, file)) {
     *out = file;
     return NABLA_OK;
   }
@@ -80,12 +85,11 @@ static nabla_status open_part(const parts *p, uint32_t part,
   if (p->where->force && status != NABLA_NO_MEMORY && status != NABLA_IO)
     return NABLA_OK;
   if (!status)
-    return fail_part(path, NABLA_EXISTS,
-                     "the part is of another run: of another source, or with "
-                     "other options",
-                     diag);
-  if (status == NABLA_CORRUPT)
-    nabla_diag_set_next(&why, "remove it and make this part again");
+    return nabla_part_fail(path, NABLA_EXISTS,
+                           "the part is of another run: of another source, "
+                           "with other options, or another part",
+                           diag);
+  if (status == NABLA_CORRUPT) nabla_diag_set_next(&why, NABLA_PART_AGAIN);
   if (diag) *diag = why;
   return status;
 }
@@ -121,7 +125,7 @@ static nabla_status lock_parts(const parts *p, int *out, nabla_diag *diag) {
       return nabla_os_fail(p->os, NULL, path, "lock it", error, diag);
     *out = !error;
     if (!*out) break;
-    NABLA_OS_RETRY(error, p->os->path_info(p->os->self, path, 0, &now));
+    NABLA_OS_RETRY(error, p->os->path_info(p->os->self, path, 1, &now));
     *out = error >= 0 && nabla_os_same(&now, &info);
   }
   return NABLA_OK;
@@ -129,47 +133,17 @@ static nabla_status lock_parts(const parts *p, int *out, nabla_diag *diag) {
 
 /* ---- joining ------------------------------------------------------------- */
 
-static nabla_status copy_entry(const nabla_file_job *job,
-                               const nabla_tensor_file *from, size_t index,
-                               uint8_t *room, size_t size, nabla_diag *diag) {
-  const nabla_entry entry = nabla_tensor_file_entry(from, index);
-  uint64_t bytes;
-  const size_t id = nabla_safetensors_writer_find(job->writer, entry.dtype,
-                                                  entry.name, &bytes);
-  if (id == SIZE_MAX || bytes != entry.bytes) {
-    const nabla_status status = fail_part(
-        nabla_tensor_file_borrow_path(from), NABLA_CORRUPT,
-        "the part has a tensor that the output does not have so", diag);
-    nabla_diag_set_tensor(diag, entry.name, entry.name_length);
-    return status;
-  }
-  for (uint64_t at = 0; at < bytes; at += size) {
-    const size_t piece = bytes - at < size ? (size_t)(bytes - at) : size;
-    const nabla_progress progress = {
-        .phase = "join", .tensor = entry.name, .bytes_done = at};
-    NABLA_TRY(nabla_run_report(job->task->environment, &progress, diag));
-    NABLA_TRY(nabla_tensor_file_read(from, index, at, room, piece, diag));
-    NABLA_TRY(
-        nabla_safetensors_writer_write(job->writer, id, at, room, piece, diag));
+/* Removes the parts that are open. What cannot be removed does no harm. */
+static nabla_status remove_parts(const parts *p, nabla_diag *diag) {
+  for (uint32_t i = 0; i < p->where->parts; i++) {
+    char path[NABLA_PATH_SIZE];
+    int error;
+    if (!p->file[i]) continue;
+    NABLA_TRY(path_of(p, i + 1, path, diag));
+    NABLA_OS_RETRY(error, p->os->unlink(p->os->self, path));
+    (void)error;
   }
   return NABLA_OK;
-}
-
-nabla_status nabla_part_copy(const nabla_file_job *job, nabla_diag *diag) {
-  enum { ROOM = 1 << 20 };
-  const nabla_write_task *task = job->task;
-  const nabla_allocator *allocator =
-      task->environment ? task->environment->allocator : NULL;
-  void *room;
-  NABLA_TRY(nabla_alloc(allocator, ROOM, 1, &room, diag));
-  nabla_status status = NABLA_OK;
-  for (uint32_t i = 0; i < task->joined_count && !status; i++) {
-    const nabla_tensor_file *from = task->joined[i];
-    for (size_t k = 0; k < nabla_tensor_file_count(from) && !status; k++)
-      status = copy_entry(job, from, k, room, ROOM, diag);
-  }
-  nabla_free(allocator, room, ROOM, 1);
-  return status;
 }
 
 /* Makes the output, which is complete before the first part is removed. */
@@ -185,14 +159,7 @@ static nabla_status join(const parts *p, nabla_write_summary *summary,
                                            task.environment, &target, diag));
   nabla_status status = nabla_write_files(&task, target, summary, diag);
   nabla_output_checkpoint_destroy(target);
-  for (uint32_t i = 1; i <= p->where->parts && !status; i++) {
-    char path[NABLA_PATH_SIZE];
-    int error;
-    NABLA_TRY(path_of(p, i, path, diag));
-    NABLA_OS_RETRY(error, p->os->unlink(p->os->self, path));
-    (void)error; /* what stays does no harm */
-  }
-  return status;
+  return status ? status : remove_parts(p, diag);
 }
 
 /* One look at the parts. *out_done 0 if another process is at them. */
@@ -202,10 +169,16 @@ static nabla_status try_join(parts *p, nabla_write_summary *summary,
   if (!p->file[p->where->part - 1]) { /* this part was joined */
     nabla_os_info info;
     int error;
+    char path[NABLA_PATH_SIZE];
+    NABLA_TRY(path_of(p, p->where->part, path, diag));
     NABLA_OS_RETRY(error,
                    p->os->path_info(p->os->self, p->where->path, 1, &info));
+    if (error < 0)
+      return nabla_part_fail(
+          path, NABLA_IO, "the part was removed, and the output is not there",
+          diag);
     p->missing = 0;
-    summary->bytes_out = error < 0 ? 0 : info.size;
+    summary->bytes_out = info.size;
     *out_done = 1;
     return NABLA_OK;
   }
@@ -240,7 +213,8 @@ static nabla_status publish(parts *p, nabla_write_summary *summary,
   if (status || is_there) return status;
   char path[NABLA_PATH_SIZE];
   NABLA_TRY(path_of(p, p->where->part, path, diag));
-  task.part_hash = p->hash;
+  const label named = label_of(p, p->where->part);
+  task.part_label = named.text;
   nabla_part_choose(&task, p->where->part, p->where->parts);
   nabla_write_count(&task);
   NABLA_TRY(nabla_output_checkpoint_create(task.checkpoint, p->where,
@@ -252,10 +226,14 @@ static nabla_status publish(parts *p, nabla_write_summary *summary,
   return status;
 }
 
+static nabla_status run(parts *p, nabla_write_summary *summary,
+                        nabla_diag *diag) {
+  NABLA_TRY(publish(p, summary, diag));
+  return wait_and_join(p, summary, diag);
+}
+
 static nabla_status check(const parts *p, nabla_diag *diag) {
   const nabla_write_options *where = p->where;
-  nabla_os_info info;
-  int error;
   if (where->part < 1 || where->part > where->parts ||
       where->parts > NABLA_MAX_OUTPUT_PARTS)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
@@ -269,13 +247,80 @@ static nabla_status check(const parts *p, nabla_diag *diag) {
     nabla_diag_set_next(diag, "end its name in .safetensors");
     return status;
   }
-  NABLA_OS_RETRY(error, p->os->path_info(p->os->self, where->path, 0, &info));
-  if (error < 0 || where->force) return NABLA_OK;
+  return NABLA_OK;
+}
+
+/* ---- what a joiner that was killed has left -------------------------------
+ */
+
+static nabla_status fail_exists(const parts *p, nabla_diag *diag) {
   const nabla_status status =
       nabla_fail(diag, NABLA_EXISTS, "the output exists");
-  nabla_diag_set_file(diag, where->path);
+  nabla_diag_set_file(diag, p->where->path);
   nabla_diag_set_next(diag,
                       "choose another name, or allow replacing it (force)");
+  return status;
+}
+
+/* Opens the parts of this run that are there. *out: how many. */
+static nabla_status open_left(parts *p, uint32_t *out, nabla_diag *diag) {
+  *out = 0;
+  for (uint32_t i = 0; i < p->where->parts; i++) {
+    nabla_diag why = NABLA_DIAG_INIT;
+    const nabla_status status = open_part(p, i + 1, &p->file[i], &why);
+    if (status == NABLA_NO_MEMORY || status == NABLA_IO) {
+      if (diag) *diag = why;
+      return status;
+    }
+    *out += p->file[i] != NULL; /* one of another run is not looked at */
+  }
+  return NABLA_OK;
+}
+
+static uint64_t data_bytes(const nabla_tensor_file *file) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < nabla_tensor_file_count(file); i++)
+    sum += nabla_tensor_file_entry(file, i).bytes;
+  return sum;
+}
+
+/* Removes the parts that are open if the output has as many bytes as planned,
+ * and all tensors of each. */
+static nabla_status remove_left(const parts *p, nabla_write_summary *summary,
+                                nabla_diag *diag) {
+  nabla_tensor_file *output;
+  NABLA_TRY(nabla_tensor_file_open(p->where->path, p->allocator, p->os, &output,
+                                   diag));
+  int is_in = data_bytes(output) == p->task->bytes_out;
+  nabla_status status = NABLA_OK;
+  for (uint32_t i = 0; i < p->where->parts && is_in && !status; i++)
+    if (p->file[i])
+      status = nabla_part_is_in(p->task, p->file[i], output, &is_in, diag);
+  summary->bytes_out = nabla_tensor_file_size(output);
+  nabla_tensor_file_close(output);
+  if (status) return status;
+  return is_in ? remove_parts(p, diag) : fail_exists(p, diag);
+}
+
+/* The output exists, and is not to be replaced: that is an error, unless parts
+ * of this run are beside it. Then their joiner was killed after it had made the
+ * output, and they are removed. */
+static nabla_status clean(parts *p, nabla_write_summary *summary,
+                          nabla_diag *diag) {
+  static const struct timespec pause = {.tv_nsec = 20000000};
+  const nabla_progress progress = {.phase = "join"};
+  nabla_status status = NABLA_OK;
+  for (int done = 0, seen = 0; !done && !status;) {
+    uint32_t left;
+    status = nabla_run_report(p->task->environment, &progress, diag);
+    if (!status) status = open_left(p, &left, diag);
+    if (!status && !left && !seen) status = fail_exists(p, diag);
+    if (!status) status = lock_parts(p, &done, diag);
+    if (!status && done && left) status = remove_left(p, summary, diag);
+    close_parts(p);
+    seen = 1;
+    if (!done && !status) (void)nanosleep(&pause, NULL);
+  }
   return status;
 }
 
@@ -296,8 +341,13 @@ nabla_status nabla_part_write(const nabla_write_task *task,
   nabla_status status = check(p, diag);
   if (!status)
     status = nabla_part_hash(task->plan, where->parts, p->hash, diag);
-  if (!status) status = publish(p, out, diag);
-  if (!status) status = wait_and_join(p, out, diag);
+  if (!status) {
+    nabla_os_info info;
+    int error;
+    NABLA_OS_RETRY(error, p->os->path_info(p->os->self, where->path, 0, &info));
+    status =
+        error < 0 || where->force ? run(p, out, diag) : clean(p, out, diag);
+  }
   out->missing_parts = p->missing;
   nabla_free(allocator, p, 1, sizeof(parts));
   return status;

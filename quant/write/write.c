@@ -59,9 +59,9 @@ static nabla_status add_metadata(nabla_file_job *job,
           nabla_safetensors_writer_add_metadata(job->writer, key, value, diag));
     }
   }
-  if (job->task->part_hash)
+  if (job->task->part_label)
     NABLA_TRY(nabla_safetensors_writer_add_metadata(
-        job->writer, NABLA_LABEL_PART, job->task->part_hash, diag));
+        job->writer, NABLA_LABEL_PART, job->task->part_label, diag));
   if (job->task->layout == NABLA_LAYOUT_DENSE) return NABLA_OK;
   if (!has_format)
     NABLA_TRY(nabla_safetensors_writer_add_metadata(job->writer, "format", "pt",

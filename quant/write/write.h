@@ -29,7 +29,7 @@ typedef struct nabla_write_task {
    * `joined` */
   uint32_t parts, joined_count;
   uint64_t part_first, part_end; /* bytes of the source */
-  const char *part_hash;         /* in the metadata of a part; else NULL */
+  const char *part_label;        /* in the metadata of a part; else NULL */
   nabla_tensor_file *const *joined;
 } nabla_write_task;
 

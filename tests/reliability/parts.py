@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Parts of an output (--part I/N), in any order, at once, killed at random
 moments: the output is absent, or has the bytes of one process. Parts of other
-options, of another source of the same shapes, or damaged, are refused."""
+options, of another source of the same shapes, damaged, or copied to the name of
+another part are refused. What a killed joiner leaves, a later run removes."""
 
 import argparse
 import itertools
+import json
 import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -98,7 +101,12 @@ def killed(case, chance, rounds):
         if os.path.exists(case.output):
             case.report.check(common.same(case.output, case.good),
                               label + ": an output that is not complete")
-            case.clean()  # parts may be left where the joiner was killed
+            left = os.listdir(os.path.dirname(case.output))
+            if any(".part-" in name for name in left):
+                result = case.run(victim, 3)
+                case.report.check(result.returncode == 0,
+                                  label + ": " + result.stderr)
+            case.expect(label)
             continue
         for part in chance.sample((1, 2, 3), 3):
             if not os.path.exists(case.output):
@@ -151,6 +159,113 @@ def hostile(case, folder):
     case.report.check("one file" in result.stderr, result.stderr)
 
 
+def change_header(path, change):
+    """Gives a safetensors file the header that `change` makes of its own."""
+    with open(path, "rb") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(size))
+        data = file.read()
+    text = json.dumps(change(header)).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def header_of(path):
+    with open(path, "rb") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        return json.loads(file.read(size))
+
+
+def damage(path, names):
+    """Changes one byte of a tensor that is among these."""
+    name, entry = next(item for item in header_of(path).items()
+                       if item[0] in names and item[0] != "__metadata__")
+    with open(path, "r+b") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        file.seek(8 + size + entry["data_offsets"][0])
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+def other_parts(case, folder):
+    """A part at the place of another, and parts with too few tensors, or with
+    the same one."""
+    first, second = (case.output + ".part-%d-of-2" % i for i in (1, 2))
+    case.run(1, 2)
+    shutil.copy(first, folder / "part")
+    shutil.copy(first, second)
+    case.refuse("a copy of part 1", common.IO, "another part", 2, 2)
+    os.unlink(second)
+    os.link(first, second)
+    case.refuse("a link to part 1", common.IO, "another part", 2, 2)
+    os.unlink(second)
+    os.unlink(first)
+    os.symlink(folder / "part", first)
+    case.run(2, 2)
+    case.expect("a part that is a symbolic link")
+
+    def rename(header):
+        """Part 2 with the tensors of part 1."""
+        label = header["__metadata__"]["nabla.part"]
+        header["__metadata__"]["nabla.part"] = label[:-1] + "2"
+        return header
+
+    def empty(header):
+        return {"__metadata__": header["__metadata__"]}
+
+    shutil.copy(folder / "part", first)
+    shutil.copy(folder / "part", second)
+    change_header(second, rename)
+    case.refuse("tensors of another part", common.INPUT, "another part has", 2,
+                2)
+    change_header(second, empty)
+    with open(second, "rb") as file:
+        size, = struct.unpack("<Q", file.read(8))
+    os.truncate(second, 8 + size)
+    case.refuse("a part without tensors", common.INPUT, "no part has", 2, 2)
+    case.clean()
+
+
+def left(case):
+    """Parts that a joiner has left beside the output; and beside another."""
+    folder = os.path.dirname(case.output)
+    kept = {}
+    for part in 1, 2, 3:
+        case.run(part, 3)
+        for name in os.listdir(folder):
+            if ".part-" in name:
+                with open(os.path.join(folder, name), "rb") as file:
+                    kept[name] = file.read()
+    with open(case.output + ".part-3-of-3", "wb") as file:
+        file.write(kept["o.safetensors.part-1-of-3"])
+    result = case.run(3, 3)
+    case.report.check(result.returncode == common.IO and
+                      "exists" in result.stderr, result.stderr)
+    os.unlink(case.output + ".part-3-of-3")
+    for victim in 1, 2, 3:
+        for name, data in kept.items():
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(data)
+        result = case.run(victim, 3)
+        case.report.check(result.returncode == 0, result.stderr)
+        case.report.check(common.same(case.output, case.good),
+                          "left: another output")
+        case.report.check(os.listdir(folder) == ["o.safetensors"],
+                          "left: %s" % os.listdir(folder))
+    for name, data in kept.items():
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(data)
+    damage(case.output, header_of(case.output + ".part-1-of-3"))
+    before = sorted(os.listdir(folder))
+    result = case.run(3, 3)
+    case.report.check(result.returncode == common.IO and
+                      "exists" in result.stderr, result.stderr)
+    case.report.check(sorted(os.listdir(folder)) == before,
+                      "removed beside another output")
+    case.clean()
+
+
 def launched(case):
     """Launchers say it by the environment."""
     for names in ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK",
@@ -194,6 +309,8 @@ def main():
         orders(case)
         launched(case)
         hostile(case, folder)
+        other_parts(case, folder)
+        left(case)
         case = Case(options, report, folder, shards,
                     ("--scale", "dynamic8", "--block", "16"))
         at_once(case, options.rounds)
