@@ -177,7 +177,8 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_function_save(
  * saved: with trees of the same structure and the same bytes of static values,
  * which therefore hold no pointers. A signature is compiled when it is called
  * first, and counted as a hit; there are no others than those of the file.
- * While another function is traced, a loaded function cannot be called.
+ * While another function is traced, a call of a loaded function is a func.call
+ * of its program, as nabla_call makes one.
  *
  * A file is as trusted as code: its hash guards against damage, not malice.
  * @param engine  outlives the function

@@ -157,6 +157,15 @@ typedef struct transfer {
 static const char *const rule_keys[] = {NABLA_VJP, NABLA_JVP,
                                         NABLA_STRAIGHT_THROUGH};
 
+bool nabla_module_has_rules(MlirModule module) {
+  MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module));
+  for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    for (size_t i = 0; i < sizeof rule_keys / sizeof *rule_keys; i++)
+      if (!mlirAttributeIsNull(nabla_function_attribute(op, rule_keys[i])))
+        return true;
+  return false;
+}
+
 static void copy_named(const transfer *t, MlirAttribute value) {
   if (mlirAttributeIsNull(value)) return;
   if (mlirAttributeIsAFlatSymbolRef(value))
@@ -294,7 +303,8 @@ static nabla_status fill_module(const nabla_emitted_program *program,
                                 MlirModule module, nabla_diag *diag) {
   const nabla_walk *walk = program->walk;
   MlirOperation function;
-  const transfer t = {nabla_recorder_module(walk->recorder), module, false};
+  const transfer t = {nabla_recorder_module(walk->recorder), module,
+                      program->has_rules};
   NABLA_TRY(add_function(walk, "main", false, module, &function, diag));
   mlirOperationWalk(function, copy_callee, (void *)&t, MlirWalkPreOrder);
   NABLA_TRY(nabla_mesh_check_one(module, diag));

@@ -42,7 +42,8 @@ typedef struct nabla_emitted_port {
 typedef struct nabla_emitted_program {
   const nabla_walk *walk;
   const nabla_emitted_port *ports;
-  bool is_text; /* else bytecode */
+  bool is_text;   /* else bytecode */
+  bool has_rules; /* with the rules of derivatives of functions */
 } nabla_emitted_program;
 
 /* Appends a module with the public function "main", of the leaves to the
@@ -59,6 +60,8 @@ NABLA_MUST_USE nabla_status nabla_function_emit(const nabla_walk *walk,
 
 /* A function of a module by its name; null where there is none. */
 MlirOperation nabla_function_in(MlirModule module, MlirStringRef name);
+/* Whether a function of a module has a derivative of its own. */
+bool nabla_module_has_rules(MlirModule module);
 /* Copies a function, and those that it calls, where `to` has none of their
  * names; with the rules of their derivatives, or without the attributes that
  * name them. */

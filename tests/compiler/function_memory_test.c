@@ -72,6 +72,27 @@ static void body(nabla_scope *scope, const nabla_tree *in, nabla_tree *out,
 
 /* ---- runs ---- */
 
+static void call_loaded(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
+                        void *self) {
+  (void)s;
+  nabla_call(self, in, out);
+}
+
+/* Calls a loaded function in the trace of another. */
+static nabla_status trace_loaded(nabla_engine *engine, nabla_function *loaded,
+                                 const nabla_tree *in, nabla_diag *diag) {
+  const nabla_function_options options = {.struct_size = sizeof options,
+                                          .self = loaded};
+  nabla_function *outer;
+  nabla_tree out = nabla_tree_of_array(NULL);
+  nabla_status status =
+      nabla_function_create(engine, call_loaded, &options, &outer, diag);
+  if (status) return status;
+  status = nabla_function_call(outer, in, &out, diag);
+  nabla_function_destroy(outer);
+  return status;
+}
+
 static nabla_status use_saved(nabla_engine *engine, nabla_function *function,
                               const nabla_tree *in, nabla_diag *diag) {
   nabla_function *loaded = NULL;
@@ -79,6 +100,7 @@ static nabla_status use_saved(nabla_engine *engine, nabla_function *function,
   nabla_status status = nabla_function_save(function, saved, 1, diag);
   if (!status) status = nabla_function_load(engine, saved, &loaded, diag);
   if (!status) status = nabla_function_call(loaded, in, &out, diag);
+  if (!status) status = trace_loaded(engine, loaded, in, diag);
   nabla_function_destroy(loaded);
   return status;
 }

@@ -134,25 +134,6 @@ Test(function_save, other_signatures_are_refused_by_name) {
   run(vector(3), got);
 }
 
-static void outer(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
-                  void *self) {
-  (void)s;
-  nabla_call(self, in, out);
-}
-
-Test(function_save, a_loaded_function_is_not_traced) {
-  float got[3];
-  nabla_array *out;
-  save(affine, NULL, (nabla_function_options){0});
-  run(vector(3), got);
-  reload();
-  nabla_function *loaded = function;
-  save(outer, loaded, (nabla_function_options){0});
-  cr_expect_eq(call(vector(3), &out), NABLA_UNSUPPORTED);
-  cr_expect(strstr(diag.what, "was loaded from a file"), "%s", diag.what);
-  nabla_function_destroy(loaded);
-}
-
 Test(function_save, named_dimensions_take_any_size) {
   static const nabla_function_dim dims[] = {{"0", 0, "n"}};
   float want[8] = {0}, got[8] = {0};

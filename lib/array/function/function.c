@@ -191,6 +191,7 @@ static void free_traced(nabla_function *function, nabla_traced *traced) {
   nabla_free(allocator, traced->key, 1, traced->key_size);
   nabla_free(allocator, traced->text, 1, traced->text_size);
   nabla_buffer_deinit(&traced->bytecode);
+  nabla_buffer_deinit(&traced->ruled);
   if (traced->program) nabla_engine_give(function->engine, traced->program);
   if (traced->sessions) nabla_engine_give(function->engine, traced->sessions);
   nabla_free(allocator, traced, 1, sizeof *traced);
@@ -286,6 +287,8 @@ static nabla_status add(nabla_function *function, XXH128_hash_t hash,
   memcpy(traced->key, key->data, key->size);
   traced->is_kept = true;
   nabla_buffer_init(&traced->bytecode, function->allocator, "a function",
+                    SIZE_MAX / 2);
+  nabla_buffer_init(&traced->ruled, function->allocator, "a function",
                     SIZE_MAX / 2);
   nabla_traced **bucket =
       &function->buckets[hash.low64 % NABLA_FUNCTION_BUCKETS];
@@ -426,18 +429,24 @@ nabla_status nabla_function_add_saved(nabla_function *function,
   return NABLA_OK;
 }
 
+/* Compares what the file says of a signature with the trees of a call. */
+static nabla_status check_saved(const nabla_function_arguments *call,
+                                const nabla_traced *traced, nabla_diag *diag) {
+  if (traced->argument_count == call->count &&
+      traced->result_count == call->result_count)
+    return NABLA_OK;
+  return nabla_fail(diag, NABLA_CORRUPT,
+                    "the file of the function %s: a signature with a key of "
+                    "another number of arguments or results",
+                    call->function->options.name);
+}
+
 /* Compiles a signature that was loaded, which has a user; the lock is held. It
  * is given back after a failure. */
 static nabla_status compile_saved(const nabla_function_arguments *call,
                                   nabla_traced *traced, nabla_diag *diag) {
   nabla_function *function = call->function;
-  nabla_status status = NABLA_OK;
-  if (traced->argument_count != call->count ||
-      traced->result_count != call->result_count)
-    status = nabla_fail(diag, NABLA_CORRUPT,
-                        "the file of the function %s: a signature with a key "
-                        "of another number of arguments or results",
-                        function->options.name);
+  nabla_status status = check_saved(call, traced, diag);
   traced->state = NABLA_SIGNATURE_TRACING;
   pthread_mutex_unlock(&function->lock);
   const double start = nabla_milliseconds();
@@ -481,6 +490,21 @@ static nabla_status take(const nabla_function_arguments *call,
     }
     give(function, traced);
   }
+}
+
+nabla_status nabla_function_find_saved(const nabla_function_arguments *call,
+                                       const nabla_traced **out,
+                                       nabla_diag *diag) {
+  nabla_function *function = call->function;
+  const XXH128_hash_t hash = XXH3_128bits(call->key.data, call->key.size);
+  pthread_mutex_lock(&function->lock);
+  const nabla_traced *traced = find(function, hash, &call->key);
+  const nabla_status status = traced
+                                  ? check_saved(call, traced, diag)
+                                  : nabla_function_refuse_unsaved(call, diag);
+  pthread_mutex_unlock(&function->lock);
+  *out = traced;
+  return status;
 }
 
 nabla_status nabla_function_take(const nabla_function_arguments *call,

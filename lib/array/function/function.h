@@ -1,6 +1,7 @@
 /* Functions (nabla/function.h) and their signatures: the cache (function.c),
  * tracing (function_trace.c), calls (function_call.c), sessions
- * (function_session.c) and files (function_save.c, function_load.c). */
+ * (function_session.c), files (function_save.c, function_load.c), and loaded
+ * functions within traces (function_import.c). */
 #ifndef NABLA_ARRAY_FUNCTION_H
 #define NABLA_ARRAY_FUNCTION_H
 
@@ -46,6 +47,8 @@ typedef struct nabla_traced {
   nabla_array **captures; /* held, realized */
   nabla_traced_result *results;
   nabla_buffer bytecode;
+  nabla_buffer ruled; /* the same with rules of derivatives, for files; or empty
+                       */
   nabla_array_policy policy;
   nabla_dispatch_counts counts;
   nabla_program *program;  /* NULL for a function with states */
@@ -131,6 +134,15 @@ NABLA_MUST_USE nabla_status nabla_function_add_saved(nabla_function *function,
 /* Compiles the program of a signature. */
 NABLA_MUST_USE nabla_status nabla_function_compile_saved(
     nabla_function *function, nabla_traced *traced, nabla_diag *diag);
+/* Finds the signature of a call. It stays, as the signatures of a loaded
+ * function do, and may not be compiled. */
+NABLA_MUST_USE nabla_status
+nabla_function_find_saved(const nabla_function_arguments *call,
+                          const nabla_traced **out, nabla_diag *diag);
+/* The callback, within a trace: records a call of a private function, which is
+ * the program of the signature. `self` is the function. */
+void nabla_function_call_saved(nabla_scope *scope, const nabla_tree *arguments,
+                               nabla_tree *results, void *self);
 /* Says which signatures the function has; its lock is held. */
 NABLA_MUST_USE nabla_status nabla_function_refuse_unsaved(
     const nabla_function_arguments *call, nabla_diag *diag);

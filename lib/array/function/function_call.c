@@ -9,6 +9,7 @@
 #include "lib/base/require.h"
 
 #define STACK_ARRAYS ((size_t)16)
+#define NO_SIZE      ((int64_t)-1) /* of a name that no leaf had yet */
 
 /* ---- signatures ---- */
 
@@ -26,13 +27,23 @@ static size_t find_dim(const nabla_function *function, const char *leaf,
   return SIZE_MAX;
 }
 
-/* Compares a size with others of its name. */
+/* Compares a size with others of its name; within a trace some are not known.
+ */
 static nabla_status check_named(nabla_function_arguments *call, size_t index,
                                 const char *leaf, uint32_t d, int64_t size,
                                 nabla_diag *diag) {
   int64_t *sizes = (int64_t *)(void *)call->named.data;
-  if (sizes[index] < 0) sizes[index] = size;
-  if (sizes[index] == size) return NABLA_OK;
+  if (sizes[index] == NO_SIZE) sizes[index] = size;
+  if (nabla_size_join(call->scope, sizes[index], size, &sizes[index]))
+    return NABLA_OK;
+  if (size < 0)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "the function %s: '%s' is '%s' in dimension %" PRIu32
+                      " of '%s', '%s' before",
+                      call->function->options.name,
+                      call->function->dims[index].name,
+                      nabla_trace_size_name(call->scope->trace, size), d, leaf,
+                      nabla_trace_size_name(call->scope->trace, sizes[index]));
   return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                     "the function %s: '%s' is %" PRId64 " in dimension %" PRIu32
                     " of '%s', %" PRId64 " before",
@@ -94,7 +105,7 @@ nabla_status nabla_function_read(nabla_function_arguments *call,
                                  nabla_diag *diag) {
   const nabla_function *function = call->function;
   const nabla_allocator *allocator = function->allocator;
-  const int64_t unknown = -1;
+  const int64_t unknown = NO_SIZE;
   nabla_buffer_init(&call->leaves_memory, allocator, "arguments", SIZE_MAX / 2);
   nabla_buffer_init(&call->key, allocator, "arguments", SIZE_MAX / 2);
   nabla_buffer_init(&call->dims, allocator, "arguments", SIZE_MAX / 2);

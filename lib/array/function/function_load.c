@@ -156,19 +156,6 @@ static nabla_status check_operations(const loading *l) {
   return NABLA_OK;
 }
 
-/* A loaded function within a trace: there is no callback to record. */
-static void refuse_trace(nabla_scope *scope, const nabla_tree *arguments,
-                         nabla_tree *results, void *self) {
-  (void)arguments, (void)results;
-  const nabla_function *function = self;
-  nabla_diag diag = NABLA_DIAG_INIT;
-  (void)!nabla_fail(&diag, NABLA_UNSUPPORTED,
-                    "the function %s was loaded from a file: it is called, but "
-                    "not traced into another function or its derivative",
-                    function->options.name);
-  nabla_scope_fail(scope, &diag, __builtin_return_address(0));
-}
-
 static nabla_status make_function(loading *l) {
   const nabla_function_file *file = &l->file;
   const nabla_function_options options = {
@@ -181,8 +168,8 @@ static nabla_status make_function(loading *l) {
       .donated = file->donated,
       .donated_count = file->donated_count,
       .max_signatures = (size_t)file->signature_count + 1};
-  NABLA_TRY(nabla_function_create(l->engine, refuse_trace, &options,
-                                  &l->function, l->diag));
+  NABLA_TRY(nabla_function_create(l->engine, nabla_function_call_saved,
+                                  &options, &l->function, l->diag));
   l->function->options.self = l->function;
   l->function->is_loaded = true;
   return NABLA_OK;

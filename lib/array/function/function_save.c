@@ -102,10 +102,11 @@ static nabla_status write_module(saving *s, MlirModule module,
 
 static nabla_status write_program(saving *s, saved_signature *part) {
   const nabla_traced *traced = part->traced;
+  const nabla_buffer *from =
+      traced->ruled.size ? &traced->ruled : &traced->bytecode;
   const MlirModule module = mlirModuleCreateParse(
       nabla_recorder_context(s->recorder),
-      mlirStringRefCreate((const char *)traced->bytecode.data,
-                          traced->bytecode.size));
+      mlirStringRefCreate((const char *)from->data, from->size));
   if (mlirModuleIsNull(module))
     return nabla_fail(s->diag, NABLA_CORRUPT,
                       "a traced function does not parse");

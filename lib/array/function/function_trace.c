@@ -268,16 +268,27 @@ static nabla_status take_program(tracing *t, nabla_diag *diag) {
   return NABLA_OK;
 }
 
+/* Rules of derivatives are kept for files; nothing compiles them here. */
+static nabla_status emit(tracing *t, nabla_diag *diag) {
+  nabla_traced *traced = t->traced;
+  nabla_emitted_program emitted = {.walk = &t->walk, .ports = t->ports};
+  NABLA_TRY(nabla_program_emit(&emitted, &traced->bytecode, diag));
+  emitted.has_rules =
+      nabla_module_has_rules(nabla_recorder_module(t->walk.recorder));
+  if (!emitted.has_rules) return NABLA_OK;
+  return nabla_program_emit(&emitted, &traced->ruled, diag);
+}
+
 static nabla_status compile(tracing *t, nabla_diag *diag) {
   nabla_traced *traced = t->traced;
   NABLA_TRY(nabla_walk_trace(&t->walk, t->call->count, t->arguments,
                              t->call->result_count, t->results, diag));
   NABLA_TRY(make_ports(t, diag));
-  nabla_emitted_program emitted = {.walk = &t->walk, .ports = t->ports};
-  NABLA_TRY(nabla_program_emit(&emitted, &traced->bytecode, diag));
+  NABLA_TRY(emit(t, diag));
   NABLA_TRY(hold_captures(t, diag));
   traced->argument_count = t->call->count;
-  traced->bytes = sizeof *traced + traced->key_size + traced->bytecode.size;
+  traced->bytes = sizeof *traced + traced->key_size + traced->bytecode.size +
+                  traced->ruled.size;
   if (t->function->options.state_count) return NABLA_OK;
   NABLA_TRY(take_program(t, diag));
   traced->bytes += nabla_program_bytes(traced->program);
