@@ -98,6 +98,9 @@ typedef enum nabla_tree_kind {
   NABLA_TREE_STRUCT, /* a struct of the user at `data`, with `layout`     */
   NABLA_TREE_STATIC, /* a value of `count` bytes at `data`: no leaf, but
                         part of the structure                             */
+  NABLA_TREE_OPEN,   /* the place of a tree that is not known yet: the one at
+                        `items`, or NULL. Its structure is not a part of that
+                        of the trees around it; no argument has one       */
 } nabla_tree_kind;
 
 /* A tree: one of the kinds above, whose members are set. Zero-initialised is
@@ -121,6 +124,13 @@ NABLA_API nabla_tree nabla_tree_of_fields(size_t count,
 NABLA_API nabla_tree nabla_tree_of_struct(const nabla_tree_layout *layout,
                                           void *data);
 NABLA_API nabla_tree nabla_tree_of_static(size_t size, void *value);
+/* Results whose structure the callback of a function gives: it sets `items` of
+ * its place to a tree that lives until the results were read, which becomes the
+ * tree at the caller's place too if that has none. The structure is then no
+ * part of the signature. A later call, for which the callback is not run, has a
+ * tree of the same structure at its place. After a failure, and
+ * nabla_function_session, arrays at the places of such a tree are not used. */
+NABLA_API nabla_tree nabla_tree_of_open(nabla_tree *item);
 
 /* Calls `visit` for the place of each leaf, in order, until it returns another
  * status than NABLA_OK, which is returned. It may write the place. `name` lives

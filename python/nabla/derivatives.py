@@ -1,6 +1,7 @@
 """Derivatives and batches of functions: functions that are made from functions."""
 import ctypes
 import functools
+import threading
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _c
@@ -9,7 +10,7 @@ from ._library import LIB, Handle, byref, create
 from ._recording import Recording
 from .arrays import Array
 from .functions import Function, c_options, _Trace
-from .trees import LEAF, Structure, flatten
+from .trees import LEAF, Structure, flatten, opened
 
 Names = Union[str, Sequence[str], None]
 
@@ -32,9 +33,9 @@ class Derived(Function):
         if options:
             raise InvalidArgument("%s() has no option %s" % (noun, ", ".join(options)))
         self._handle: Optional[Handle] = None
-        self._structures, self._results, self._last = {}, {}, {}
+        self._structures, self._results, self._named = {}, {}, {}
+        self._first = threading.RLock()
         self._trees: Dict[Structure, List[Any]] = {}
-        self._guess = of._guess
         self._keeps = of._keeps
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -48,7 +49,13 @@ class Derived(Function):
                ) -> Tuple[List[Any], Structure]:
         return self._of._given(args, kwargs)
 
-    def _made(self, function: Any, how: Any) -> Handle:
+    def _expects(self, known: Optional[Structure]) -> Structure:
+        return self._of._expects(known)
+
+    def _dims(self) -> Any:
+        return self._options[0] or self._of._dims()
+
+    def _created(self, function: Any, how: Any) -> Handle:
         parent = self._of._started()
         return Handle(create(function, parent.value, byref(how)),
                       LIB.nabla_function_destroy, parent)
@@ -102,8 +109,6 @@ class Derivative(Derived):
             raise InvalidArgument("a mode is one of %s, not %r" % (", ".join(modes),
                                                                    mode))
         self._mode = modes[mode]
-        if has_aux:
-            self._guess = ("items", tuple, (LEAF, LEAF))
 
     def _create(self) -> Handle:
         names = self._wrt
@@ -114,7 +119,7 @@ class Derivative(Derived):
             wrt=ctypes.addressof(texts), wrt_count=len(names),
             has_aux=int(self._has_aux), mode=self._mode,
             function=ctypes.addressof(function) if function is not None else None)
-        return self._made(_MAKERS[self._noun], how)
+        return self._created(_MAKERS[self._noun], how)
 
     def _traced(self, structure: Structure) -> _Trace:
         inner = structure[2][0] if self._noun in ("vjp", "jvp") else structure
@@ -135,6 +140,13 @@ class Derivative(Derived):
         more, second = flatten(kwargs.pop(word))
         leaves, first = self._of._given(args, kwargs)
         return leaves + more, ("items", list, (first, second))
+
+    def _expects(self, known: Optional[Structure]) -> Structure:
+        if self._noun == "vjp":
+            return self._of._expects(known)
+        if self._has_aux:
+            return ("items", tuple, (LEAF, opened(known and known[2][1])))
+        return known or LEAF
 
     def _gradients(self, structure: Structure) -> Structure:
         parts = [_part(structure, name, name) for name in self._wrt]
@@ -240,7 +252,7 @@ class Batched(Derived):
             out=ctypes.addressof(out),
             function=ctypes.addressof(function) if function is not None else None)
         setattr(how, "in", ctypes.addressof(given))  # a word of Python
-        return self._made(LIB.nabla_vmap, how)
+        return self._created(LIB.nabla_vmap, how)
 
     def _shown(self, structure: Structure, results: Structure) -> Structure:
         return self._of._shown(structure, results)

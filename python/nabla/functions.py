@@ -2,6 +2,7 @@
 import ctypes
 import functools
 import inspect
+import threading
 from typing import (Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence,
                     Tuple)
 
@@ -12,7 +13,8 @@ from ._recording import Inner
 from ._scopes import KEPT, LOCAL, Scope, current, engine, raise_failure
 from .arrays import Array, asarray, borrowed, wrap
 from .programs import Session
-from .trees import LEAF, NONE, CTree, Structure, flatten, structure_names, unflatten
+from .trees import (LEAF, NONE, CTree, Structure, closed, flatten, opened,
+                    structure_names, unflatten)
 
 Dims = Mapping[str, Mapping[int, str]]
 
@@ -31,16 +33,21 @@ class FunctionStatistics(NamedTuple):
 class _Trace:
     """A body that C calls back: what it is, and what came of it.
 
-    C wants to know the structure of the results before it calls. `expected` is what it
-    was told; where the body gives another, the call fails, and is made again with the
-    one that was found."""
+    `expected` is the structure of the results that C was told before it calls, mostly
+    an open one, which the body gives. Where it gives another than a closed one, the
+    call fails, and is made again with the one that was found."""
 
-    def __init__(self, run: Callable[[List[Array]], Any], keeps: List[Any]):
+    def __init__(self, run: Callable[[List[Array]], Any], keeps: List[Any],
+                 expected: Structure = LEAF):
         self.run = run
         self.keeps = keeps
-        self.expected: Structure = LEAF
+        self.expected = expected
         self.found: Optional[Structure] = None
+        self.is_other = False
         self.is_known = False
+        self.like: Optional[_Trace] = None  # has to give the same structure
+        self.out: Optional[CTree] = None  # where C puts the results
+        self.held: List[CTree] = []  # trees at open places
         self.error: Optional[BaseException] = None
 
     def __call__(self, scope: int, arguments: int, results: int) -> None:
@@ -58,17 +65,43 @@ class _Trace:
     def _trace(self, scope: Scope, arguments: int, results: int) -> None:
         leaves = [borrowed(pointer) for pointer in _leaves(arguments)]
         out, self.found = flatten(self.run(leaves))
-        if self.found != self.expected:
+        if self.like is not None and self.found != self.like.found:
+            raise InvalidArgument("the parts of cond() give results of different "
+                                  "structures")
+        self.held = []
+        self.is_other = not _open(_c.nabla_tree.from_address(results), self.expected,
+                                  self.found, self.held)
+        if self.is_other:
             if self.is_known:
                 raise InvalidArgument("a body gives results of another structure than "
                                       "it has to")
             return
+        if self.out is not None:  # C takes the trees over
+            for place in self.out.opens:
+                place.items = None
         arrays = [asarray(leaf) for leaf in out]
         table = (ctypes.c_void_p * max(len(arrays), 1))(*[a._pointer for a in arrays])
         for array in arrays:
             if array._scope is scope:  # C takes them after this call
                 array._scope = KEPT
         call(LIB.nabla_tree_unflatten, results, len(arrays), ctypes.addressof(table))
+
+
+def _open(tree: Any, expected: Structure, found: Structure, held: List[CTree]) -> bool:
+    """Gives the open places of a tree of C, of the structure `expected`, trees of the
+    structures that were found; False where another one was."""
+    if expected[0] == "open":
+        held.append(CTree(found))
+        tree.items = ctypes.addressof(held[-1].root)
+        return True
+    if expected[0] not in ("items", "fields"):
+        return expected == found
+    if found[:-1] != expected[:-1] or len(found[-1]) != len(expected[-1]):
+        return False
+    items = (_c.nabla_tree * max(len(found[-1]), 1)).from_address(tree.items or 0) \
+        if found[-1] else ()
+    return all([_open(item, *pair, held)
+                for item, pair in zip(items, zip(expected[-1], found[-1]))])
 
 
 def _leaves(tree: int) -> List[int]:
@@ -107,8 +140,9 @@ def _attempt(bodies: Sequence[_Trace], run: Callable[[], Any],
     try:
         with Inner() as inner:
             diag = run()
-            for pointer in [p for tree in outs for p in tree.take()]:
-                inner.keep(pointer)
+            if not (diag is not None and diag.code):
+                for pointer in [p for tree in outs for p in _taken_from(tree)]:
+                    inner.keep(pointer)
     finally:
         LOCAL.calls.pop()
     for body in bodies:
@@ -118,18 +152,22 @@ def _attempt(bodies: Sequence[_Trace], run: Callable[[], Any],
             raise error
     scope = LOCAL.scopes[-1]
     for body in bodies:
-        if body.found is not None and body.found != body.expected:
+        if body.is_other and body.found is not None:
             LIB.nabla_scope_clear(scope.handle)
-            body.expected, body.found = body.found, None
+            body.expected, body.found, body.is_other = body.found, None, False
             return False
     if diag is not None and diag.code or LIB.nabla_scope_status(scope.handle, None):
         raise_failure(diag)
     return True
 
 
+def _taken_from(tree: CTree) -> List[int]:
+    return _leaves(ctypes.addressof(tree.root)) if tree.opens else tree.take()
+
+
 def _collect(tree: CTree, structure: Structure, keep: Tuple[Any, ...],
              arguments: Sequence[Array] = ()) -> Any:
-    pointers = tree.take()
+    pointers = _taken_from(tree)
     if not all(pointers):
         raise_failure()
     known = {a._pointer: a for a in arguments}  # what comes back as it is
@@ -167,15 +205,11 @@ class Function:
         self._static = frozenset(static)
         self._options = (dims or {}, donate or {}, states or {}, max_signatures,
                          max_traces)
-        # C looks for these names before it calls
-        named = tuple(dict.fromkeys([*(donate or {}).values(),
-                                     *(states or {}).values()]))
-        self._guess: Structure = ("fields", dict, named, (LEAF,) * len(named)) \
-            if named else LEAF
         self._handle: Optional[Handle] = None
         self._structures: Dict[Structure, int] = {}
         self._results: Dict[Any, Structure] = {}
-        self._last: Dict[Structure, Structure] = {}
+        self._named: Dict[Structure, Any] = {}
+        self._first = threading.RLock()
         self._trees: Dict[Structure, List[CTree]] = {}
         self._keeps: List[Any] = []
         self._simple = all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty
@@ -269,6 +303,22 @@ class Function:
         of the Python function."""
         return results
 
+    def _expects(self, known: Optional[Structure]) -> Structure:
+        """What C is told of the results of the Python function."""
+        return opened(known)
+
+    def _dims(self) -> Dims:
+        return self._options[0]
+
+    def _named_dims(self, structure: Structure) -> Any:
+        """The dimensions of arguments that have any size: for each leaf."""
+        if structure not in self._named:
+            dims = self._dims()
+            self._named[structure] = [
+                set(dims.get(name) or name[:2] == "0." and dims.get(name[2:]) or ())
+                for name in structure_names(structure)] if dims else None
+        return self._named[structure]
+
     def _prepared(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]
                   ) -> Tuple[Any, ...]:
         leaves, structure = self._given(args, kwargs)
@@ -279,14 +329,41 @@ class Function:
             if array._keep:
                 self._keeps += array._keep
         body = self._traced(structure)
-        # numbers have a signature of their own
-        key = (structure, tuple([
-            (type(leaf) in (int, float),) + tuple(_type_of(array))
-            for leaf, array in zip(leaves, arrays)]))
-        # otherwise as the last time: other sizes seldom give other structures
-        body.expected = self._results.get(key) or self._last.get(
-            structure, self._guess)
-        return arrays, structure, tree, body, key
+        # the signature of C; numbers have one of their own
+        types = [(type(leaf) in (int, float),) + _type_of(array)
+                 for leaf, array in zip(leaves, arrays)]
+        named = self._named_dims(structure)
+        if named:
+            types = [type_[:2] + tuple([None if d in dims else size for d, size
+                                        in enumerate(type_[2:])]) if dims else type_
+                     for type_, dims in zip(types, named)]
+        return arrays, structure, tree, body, (structure, tuple(types))
+
+    def _made(self, structure: Structure, body: _Trace, key: Any,
+              run: Callable[[CTree], Any], has_results: bool = True
+              ) -> Tuple[CTree, Structure]:
+        """Makes a call of C, which gives the results a tree. For the first of a
+        signature others wait: they have to know the structure."""
+        if key in self._results:
+            return self._attempted(structure, body, key, run, has_results)
+        with self._first:
+            return self._attempted(structure, body, key, run, has_results)
+
+    def _attempted(self, structure: Structure, body: _Trace, key: Any,
+                   run: Callable[[CTree], Any], has_results: bool
+                   ) -> Tuple[CTree, Structure]:
+        known = self._results.get(key)
+        body.expected = self._expects(known)
+        for _ in range(2):
+            out = body.out = CTree(self._shown(structure, body.expected))
+            if _attempt([body], lambda: run(out), [out] if has_results else []):
+                break
+            body.is_known = True
+        if body.found is not None:
+            self._results[key] = body.found
+        elif known is None:
+            self._results[key] = closed(body.expected)
+        return out, self._shown(structure, self._results[key])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Computes the results. Within another function that is traced its operations
@@ -300,21 +377,13 @@ class Function:
         handle = self._started()
         arrays, structure, tree, body, key = self._prepared(args, kwargs)
 
-        def run() -> Any:
+        def run(out: CTree) -> Any:
             diag = new_diag()
             LIB.nabla_function_call(handle.value, byref(tree.root), byref(out.root),
                                     byref(diag))
             return diag
 
-        for _ in range(2):
-            shown = self._shown(structure, body.expected)
-            out = CTree(shown)
-            if _attempt([body], run, [out]):
-                break
-            body.is_known = True
-        if len(self._results) > 1024:
-            self._results = {}
-        self._results[key] = self._last[structure] = body.expected
+        out, shown = self._made(structure, body, key, run)
         self._trees[structure].append(tree)
         return _collect(out, shown, (), arrays)
 
@@ -323,24 +392,19 @@ class Function:
         """A session of the signature of these arguments. States have their values at
         first; the inputs of a run are the arguments that are no states."""
         handle = self._started()
-        arrays, structure, tree, body, _ = self._prepared(args, kwargs)
+        _arrays, structure, tree, body, key = self._prepared(args, kwargs)
         how = _c.nabla_session_options(
             struct_size=ctypes.sizeof(_c.nabla_session_options),
             threads=int(threads or 0))
         made = ctypes.c_void_p()
 
-        def run() -> Any:
+        def run(out: CTree) -> Any:
             diag = new_diag()
             LIB.nabla_function_session(handle.value, byref(tree.root), byref(out.root),
                                        byref(how), byref(made), byref(diag))
             return diag
 
-        for _ in range(2):
-            shown = self._shown(structure, body.expected)
-            out = CTree(shown)
-            if _attempt([body], run, [out]):
-                break
-            body.is_known = True
+        _out, shown = self._made(structure, body, key, run, False)
         return FunctionSession(made.value or 0, handle, self, shown)
 
     # ---- what it knows ----
@@ -450,26 +514,18 @@ def cond(predicate: Any, yes: Callable[..., Any], no: Callable[..., Any],
     and shapes."""
     chosen = asarray(predicate)
     keeps: List[Any] = []
-    bodies = [_Trace(lambda _: yes(*operands), keeps),
-              _Trace(lambda _: no(*operands), keeps)]
+    bodies = [_Trace(lambda _: yes(*operands), keeps, opened(None)),
+              _Trace(lambda _: no(*operands), keeps, opened(None))]
+    bodies[1].like = bodies[0]
+    out = CTree(opened(None))
 
     def run() -> Any:
         LIB.nabla_cond(chosen._pointer, ctypes.cast(_FIRST, ctypes.c_void_p),
                        ctypes.cast(_SECOND, ctypes.c_void_p), None, None,
                        byref(out.root))
 
-    expected: Structure = LEAF
-    for _ in range(2):
-        out = CTree(expected)
-        bodies[0].expected = bodies[1].expected = expected
-        if _attempt(bodies, run, [out]):
-            break
-        expected = bodies[0].expected
-        if bodies[1].found is not None and bodies[1].found != expected:
-            raise InvalidArgument("the parts of cond() give results of different "
-                                  "structures")
-        bodies[0].is_known = bodies[1].is_known = True
-    return _collect(out, expected, _taken(keeps, chosen))
+    _attempt(bodies, run, [out])
+    return _collect(out, bodies[0].found or NONE, _taken(keeps, chosen))
 
 
 def _taken(keeps: List[Any], *arrays: Array) -> Tuple[Any, ...]:
@@ -537,26 +593,19 @@ def scan(body: Callable[[Any, Any], Tuple[Any, Any]], initial: Any, inputs: Any,
                                   "carried on, and an output")
         return done
 
-    trace = _Trace(step, keeps)
-    outputs: Structure = LEAF
+    trace = _Trace(step, keeps, ("items", tuple, (carried, opened(None))))
+    last, stacked = CTree(carried), CTree(opened(None))
 
     def run() -> Any:
         LIB.nabla_scan(ctypes.cast(_FIRST, ctypes.c_void_p), None, byref(how),
                        byref(last.root) if carried != NONE else None,
-                       byref(stacked.root) if outputs != NONE else None)
+                       byref(stacked.root))
 
-    for _ in range(2):
-        trace.expected = ("items", tuple, (carried, outputs))
-        last, stacked = CTree(carried), CTree(outputs)
-        if _attempt([trace], run, [last, stacked]):
-            break
-        if trace.expected[2][0] != carried:
-            raise InvalidArgument("the body of scan() carries on another structure than "
-                                  "it was given")
-        outputs = trace.expected[2][1]
-        trace.is_known = True
+    if not _attempt([trace], run, [last, stacked]) or trace.found is None:
+        raise InvalidArgument("the body of scan() carries on another structure than "
+                              "it was given")
     keep = _taken(keeps, *arrays)
-    return _collect(last, carried, keep), _collect(stacked, outputs, keep)
+    return _collect(last, carried, keep), _collect(stacked, trace.found[2][1], keep)
 
 
 def call_function(callee: Function, *args: Any, **kwargs: Any) -> Any:
@@ -566,16 +615,11 @@ def call_function(callee: Function, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("%r is no nabla.Function" % type(callee).__name__)
     current()
     handle = callee._started()
-    arrays, structure, tree, body, _ = callee._prepared(args, kwargs)
+    arrays, structure, tree, body, key = callee._prepared(args, kwargs)
     body.keeps = []
 
-    def run() -> Any:
+    def run(out: CTree) -> Any:
         LIB.nabla_call(handle.value, byref(tree.root), byref(out.root))
 
-    for _ in range(2):
-        shown = callee._shown(structure, body.expected)
-        out = CTree(shown)
-        if _attempt([body], run, [out]):
-            break
-        body.is_known = True
+    out, shown = callee._made(structure, body, key, run)
     return _collect(out, shown, _taken(body.keeps, *arrays), arrays)

@@ -1,7 +1,7 @@
 """Trees: arrays in dictionaries, lists, tuples and dataclasses."""
 import ctypes
 import dataclasses
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -135,6 +135,20 @@ def _names(structure: Structure, prefix: str, out: List[str]) -> None:
             _names(inner, "%s.%s" % (prefix, name) if prefix else name, out)
 
 
+def opened(structure: Optional[Structure]) -> Structure:
+    """A structure which a body gives, so that C takes any; None: it is not known yet."""
+    return ("open", structure)
+
+
+def closed(structure: Structure) -> Structure:
+    """A structure without what opened() put there."""
+    if structure[0] == "open":
+        return closed(structure[1])
+    if structure[0] in ("items", "fields"):
+        return structure[:-1] + (tuple(closed(child) for child in structure[-1]),)
+    return structure
+
+
 class CTree:
     """A nabla_tree of a structure, and the places of its leaves. `static` is a number
     that becomes a part of the structure of fields, or of the first item of a list,
@@ -143,6 +157,7 @@ class CTree:
     def __init__(self, structure: Structure, static: int = -1):
         self.held: List[Any] = []
         self.places: List[Any] = []
+        self.opens: List[Any] = []
         self.root = _c.nabla_tree()
         self._fill(self.root, structure, static)
         self.count = len(self.places)
@@ -152,6 +167,14 @@ class CTree:
         if kind == "leaf":
             tree.kind = _c.TREE_ARRAY
             self.places.append(tree)
+        elif kind == "open":
+            tree.kind = _c.TREE_OPEN
+            self.opens.append(tree)
+            if structure[1] is not None:
+                item = _c.nabla_tree()
+                self.held.append(item)
+                tree.items = ctypes.addressof(item)
+                self._fill(item, structure[1])
         elif kind in ("items", "fields"):
             children = structure[-1]
             inner = static if kind == "items" else -1

@@ -1,5 +1,7 @@
 """Traced functions and control flow."""
 import dataclasses
+import threading
+import time
 import unittest
 from collections import namedtuple
 
@@ -71,11 +73,63 @@ class Functions(unittest.TestCase):
             self.assertAlmostEqual(out["norms"].second[0].item(), want.max(), places=4)
             self.assertIsNone(out["none"])
             self.assertEqual(out["text"], "kept")
-        # the structure of results is found by a first trace
-        self.assertEqual(traced, [False, False])
+        self.assertEqual(traced, [False])
         np.testing.assert_allclose(model(layers, x, twice=True)["y"].numpy(), 2 * want,
                                    rtol=1e-4, atol=1e-5)
         self.assertEqual(nb.names_of(layers), ["0.w", "0.b", "1.w", "1.b"])
+
+    def test_bodies_run_once_for_each_signature(self):
+        runs = []
+
+        def many(x):
+            runs.append(x.shape)
+            return {"sum": x.sum(), "both": (x + x, [x * x])} if x.shape[0] != 9 else x
+
+        f, x = nb.function(many), f32(3)
+        for made, shape in ((f, (3,)), (f, (4,)), (f, (9,)), (nb.vmap(f), (5, 3)),
+                            (nb.function(many, dims={"x": {0: "n"}}), (3,)),
+                            (nb.function(many, donate={"x": "both.1.0"}), (3,))):
+            runs.clear()
+            for _ in range(3):
+                out = made(f32(*shape))
+            self.assertEqual(len(runs), 1, made)
+        self.assertEqual(list(out), ["both", "sum"])
+        self.assertIsInstance(out["both"], tuple)
+        f = nb.function(many, dims={"x": {0: "n"}})
+        runs.clear()
+        for size in (3, 4, 5):
+            np.testing.assert_allclose(f(f32(size) * 0 + 1)["sum"].item(), size)
+        self.assertEqual(len(runs), 1)
+        runs.clear()
+        values, gradients = nb.vjp(many)(x, cotangents=many(x))
+        nb.grad(lambda x: (x.sum(), many(x)), has_aux=True)(x)
+        self.assertEqual(len(runs), 3)  # one of them eager
+        runs.clear()
+        one = nb.function(lambda x: nb.cond(x.sum() < 0, many, many, x))
+        _, rows = nb.scan(lambda c, x: (c, many(x)), 0.0, f32(2, 3))
+        self.assertEqual(rows["both"][1][0].shape, (2, 3))
+        one(x), one(x)
+        self.assertEqual(len(runs), 3)  # both parts, and the step
+
+    def test_threads_wait_for_the_structure(self):
+        ready, outs, runs = threading.Barrier(4), [], []
+
+        @nb.function
+        def f(x):
+            runs.append(1)
+            time.sleep(0.1)
+            return x + 1, {"y": x}
+
+        def call():
+            ready.wait()
+            outs.append(f(np.float32([1, 2]))[1]["y"].numpy().tolist())
+
+        threads = [threading.Thread(target=call) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual((outs, len(runs)), ([[1, 2]] * 4, 1))
 
     def test_named_dimensions(self):
         traced = []

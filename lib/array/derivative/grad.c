@@ -4,8 +4,8 @@
 
 /* Where the results of a call go. */
 typedef struct places {
-  nabla_tree whole; /* the results of the function */
-  nabla_tree items[2];
+  const nabla_tree *whole; /* the results of the function */
+  nabla_tree list, items[2];
   const nabla_tree *value, *aux, *gradients; /* aux, value: NULL if left out */
 } places;
 
@@ -16,7 +16,7 @@ static nabla_status find_places(const nabla_transform *t, const nabla_tree *out,
   if (t->has_value) {
     const nabla_tree *results = nabla_inner_item(out, 2, 0, what, diag);
     if (!results) return NABLA_INVALID_ARGUMENT;
-    p->whole = *results;
+    p->whole = results;
     p->gradients = &out->items[1];
     p->value = results;
     if (!t->has_aux) return NABLA_OK;
@@ -26,14 +26,15 @@ static nabla_status find_places(const nabla_transform *t, const nabla_tree *out,
     return NABLA_OK;
   }
   p->gradients = out;
-  p->whole = nabla_tree_of_array(NULL);
+  p->list = nabla_tree_of_array(NULL);
+  p->whole = &p->list;
   if (!t->has_aux) return NABLA_OK;
   p->gradients = nabla_inner_item(out, 2, 0, what, diag);
   if (!p->gradients) return NABLA_INVALID_ARGUMENT;
   p->aux = &out->items[1];
-  p->items[0] = p->whole;
+  p->items[0] = p->list;
   p->items[1] = *p->aux;
-  p->whole = nabla_tree_of_list(2, p->items);
+  p->list = nabla_tree_of_list(2, p->items);
   return NABLA_OK;
 }
 
@@ -92,7 +93,8 @@ static nabla_status record(nabla_inner *inner, const nabla_tree *in,
                            const nabla_tree *out, nabla_diag *diag) {
   places p = {.value = NULL};
   NABLA_TRY(find_places(inner->transform, out, &p, diag));
-  NABLA_TRY(nabla_inner_trace(inner, in, &p.whole, diag));
+  NABLA_TRY(nabla_inner_trace(inner, in, p.whole, diag));
+  if (p.aux && !p.value) NABLA_TRY(nabla_tree_settle(p.aux, &p.items[1], diag));
   NABLA_TRY(check_value(inner, &p, diag));
   NABLA_TRY(nabla_inner_choose(inner, in, diag));
   NABLA_TRY(nabla_leaf_names_check(&inner->chosen.names, "gradients",

@@ -120,8 +120,11 @@ static nabla_status trace_part(nabla_ruled_trace *t, nabla_ruled_part part,
   nabla_body_init(body, t->ruled->site, t->ruled->scope, count,
                   nabla_arrays(&s->arrays));
   body->types = (const void *)s->types.data;
-  if (nabla_body_trace(body, &source)) return NABLA_OK;
-  return nabla_scope_status(t->ruled->scope, diag);
+  if (!nabla_body_trace(body, &source))
+    return nabla_scope_status(t->ruled->scope, diag);
+  return part == NABLA_PART_BODY
+             ? nabla_tree_settle(t->ruled->results, &out, diag)
+             : NABLA_OK;
 }
 
 static nabla_status run_part(nabla_ruled_trace *t, nabla_ruled_part part,

@@ -98,6 +98,7 @@ static nabla_status run(nabla_body *body, const nabla_body_source *source,
                       "a callback ended the scope that it was given");
   if (nabla_scope_status(scope, diag)) return nabla_scope_status(scope, NULL);
   NABLA_TRY(nabla_tree_same(source->results, &out->tree, diag));
+  NABLA_TRY(nabla_tree_settle(source->results, &out->tree, diag));
   NABLA_TRY(nabla_tree_visit(&out->tree, add_result, body, diag));
   body->results = (nabla_array **)(void *)body->results_memory.data;
   nabla_walk_init(&body->walk, scope);

@@ -456,7 +456,9 @@ static bool run_scan(scan *s, nabla_function_callback callback, void *self,
   const nabla_tree shape = nabla_tree_of_list(2, given);
   const nabla_tree results = nabla_tree_of_list(2, wanted);
   const nabla_body_source source = {callback, self, NULL, &shape, &results};
-  const bool good = record_scan(s, &body, &source, out);
+  const bool good =
+      record_scan(s, &body, &source, out) &&
+      (!s->outputs || !nabla_tree_settle(s->outputs, &wanted[1], &diag));
   nabla_body_deinit(&body);
   return good;
 }

@@ -91,7 +91,8 @@ typedef struct nabla_function_arguments {
   const nabla_tree *arguments, *results;
   nabla_array **leaves; /* of the arguments */
   size_t count;
-  size_t result_count;
+  size_t result_count; /* of which those at open places may be too many */
+  bool has_open;       /* results whose structure the callback gives */
   nabla_buffer leaves_memory, key;
   nabla_buffer dims;  /* int64_t for each dimension of each leaf: -1 - number of
                          its name, or its size */

@@ -118,10 +118,15 @@ nabla_status nabla_function_read(nabla_function_arguments *call,
                           .structure = &call->key,
                           .has_names = function->options.dim_count != 0};
   NABLA_TRY(nabla_tree_walk_run(&walk, call->arguments, diag));
+  if (walk.has_open)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "the function %s: an argument is an open place",
+                      function->options.name);
   call->leaves = (nabla_array **)(void *)call->leaves_memory.data;
   walk.leaf = count_result;
   walk.has_names = false;
   NABLA_TRY(nabla_tree_walk_run(&walk, call->results, diag));
+  call->has_open = walk.has_open;
   if (!call->dims.size) return NABLA_OK;
   return nabla_buffer_append(&call->key, call->dims.data, call->dims.size,
                              diag);

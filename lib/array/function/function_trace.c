@@ -21,6 +21,7 @@ typedef struct tracing {
   nabla_trace trace;
   nabla_tree_copy in, out;
   nabla_array **arguments, **results;
+  size_t result_count;
   nabla_walk walk;
   port_text *texts; /* of leaves, then results */
   nabla_emitted_port *ports;
@@ -65,24 +66,34 @@ static nabla_status check_result(void *self, const char *name,
                     t->function->options.name, name);
 }
 
+/* Takes the results that the callback left. */
+static nabla_status take_results(tracing *t, nabla_diag *diag) {
+  void *memory;
+  NABLA_TRY(nabla_tree_same(t->call->results, &t->out.tree, diag));
+  NABLA_TRY(nabla_tree_visit(&t->out.tree, check_result, t, diag));
+  NABLA_TRY(nabla_tree_settle(t->call->results, &t->out.tree, diag));
+  NABLA_TRY(nabla_tree_flatten(&t->out.tree, 0, NULL, &t->result_count, diag));
+  NABLA_TRY(nabla_alloc(t->function->allocator, t->result_count,
+                        sizeof(nabla_array *), &memory, diag));
+  t->results = memory;
+  if (!t->result_count) return NABLA_OK;
+  return nabla_tree_flatten(&t->out.tree, t->result_count, t->results,
+                            &t->result_count, diag);
+}
+
 /* Runs the callback, and takes its results. */
 static nabla_status record(tracing *t, nabla_diag *diag) {
   const nabla_function *function = t->function;
   const nabla_array_call site = {function->options.name, NULL, 0, NULL};
   nabla_scope *scope = t->trace.scope;
-  size_t count;
   function->callback(scope, &t->in.tree, &t->out.tree, function->options.self);
   if (!nabla_scope_is_open(scope))
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "the callback of %s ended the scope that it was given",
                       function->options.name);
   if (nabla_scope_status(scope, diag)) return nabla_scope_status(scope, NULL);
-  NABLA_TRY(nabla_tree_same(t->call->results, &t->out.tree, diag));
-  NABLA_TRY(nabla_tree_visit(&t->out.tree, check_result, t, diag));
-  if (t->call->result_count)
-    NABLA_TRY(nabla_tree_flatten(&t->out.tree, t->call->result_count,
-                                 t->results, &count, diag));
-  for (size_t i = 0; i < t->call->result_count; i++) {
+  NABLA_TRY(take_results(t, diag));
+  for (size_t i = 0; i < t->result_count; i++) {
     nabla_array *x = t->results[i];
     const nabla_array_call checked = {function->options.name, NULL, 1, &x};
     if (!nabla_call_begin(&checked)) return nabla_scope_status(scope, diag);
@@ -127,7 +138,7 @@ static nabla_status find_donors(tracing *t, nabla_diag *diag) {
     leaf_search from = {.name = function->donated[i].argument},
                 to = {.name = function->donated[i].result};
     NABLA_TRY(nabla_tree_visit(t->call->arguments, find_number, &from, diag));
-    NABLA_TRY(nabla_tree_visit(t->call->results, find_number, &to, diag));
+    NABLA_TRY(nabla_tree_visit(&t->out.tree, find_number, &to, diag));
     nabla_traced_result *result = &t->traced->results[to.found];
     const nabla_dense *a = &t->arguments[from.found]->dense, *b = &result->type;
     bool same = a->dtype == b->dtype && a->rank == b->rank;
@@ -145,7 +156,7 @@ static nabla_status find_donors(tracing *t, nabla_diag *diag) {
 
 static nabla_status describe_results(tracing *t, nabla_diag *diag) {
   void *memory;
-  const size_t count = t->call->result_count;
+  const size_t count = t->result_count;
   NABLA_TRY(nabla_alloc(t->function->allocator, count,
                         sizeof(nabla_traced_result), &memory, diag));
   t->traced->results = memory;
@@ -223,7 +234,7 @@ static nabla_status make_ports(tracing *t, nabla_diag *diag) {
     t->ports[i].is_captured = true;
   }
   t->visited = t->walk.leaf_count;
-  return nabla_tree_visit(t->call->results, name_port, t, diag);
+  return nabla_tree_visit(&t->out.tree, name_port, t, diag);
 }
 
 /* ---- program ---- */
@@ -282,7 +293,7 @@ static nabla_status emit(tracing *t, nabla_diag *diag) {
 static nabla_status compile(tracing *t, nabla_diag *diag) {
   nabla_traced *traced = t->traced;
   NABLA_TRY(nabla_walk_trace(&t->walk, t->call->count, t->arguments,
-                             t->call->result_count, t->results, diag));
+                             t->result_count, t->results, diag));
   NABLA_TRY(make_ports(t, diag));
   NABLA_TRY(emit(t, diag));
   NABLA_TRY(hold_captures(t, diag));
@@ -293,16 +304,6 @@ static nabla_status compile(tracing *t, nabla_diag *diag) {
   NABLA_TRY(take_program(t, diag));
   traced->bytes += nabla_program_bytes(traced->program);
   return NABLA_OK;
-}
-
-static nabla_status trace(tracing *t, nabla_diag *diag) {
-  NABLA_TRY(nabla_trace_begin(&t->trace, t->function->engine,
-                              t->function->options.name, diag));
-  NABLA_TRY(add_arguments(t, diag));
-  NABLA_TRY(record(t, diag));
-  NABLA_TRY(describe_results(t, diag));
-  nabla_walk_init(&t->walk, t->trace.scope);
-  return compile(t, diag);
 }
 
 /* Every name in the options is that of a leaf with so many dimensions. */
@@ -320,14 +321,14 @@ static nabla_status find_leaf(void *self, const char *name, nabla_array **place,
 }
 
 static nabla_status check_replacements(const nabla_function_arguments *call,
-                                       size_t count,
+                                       const nabla_tree *results, size_t count,
                                        const nabla_function_replacement *list,
                                        const char *noun, nabla_diag *diag) {
   for (size_t i = 0; i < count; i++)
-    for (int side = 0; side < 2; side++) {
+    for (int side = 0; side < (results ? 2 : 1); side++) {
       search s = {side ? list[i].result : list[i].argument, -1};
-      NABLA_TRY(nabla_tree_visit(side ? call->results : call->arguments,
-                                 find_leaf, &s, diag));
+      NABLA_TRY(nabla_tree_visit(side ? results : call->arguments, find_leaf,
+                                 &s, diag));
       if (s.rank < 0)
         return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                           "the options of %s name a %s '%s', which is no %s",
@@ -337,8 +338,9 @@ static nabla_status check_replacements(const nabla_function_arguments *call,
   return NABLA_OK;
 }
 
+/* `results` NULL: they are not known yet. */
 static nabla_status check_options(const nabla_function_arguments *call,
-                                  nabla_diag *diag) {
+                                  const nabla_tree *results, nabla_diag *diag) {
   const nabla_function *function = call->function;
   for (size_t i = 0; i < function->options.dim_count; i++) {
     const nabla_function_dim *dim = &function->dims[i];
@@ -351,18 +353,29 @@ static nabla_status check_options(const nabla_function_arguments *call,
                         function->options.name, dim->dim, dim->argument,
                         s.rank < 0 ? "is no argument" : "has fewer");
   }
-  NABLA_TRY(check_replacements(call, function->options.state_count,
+  NABLA_TRY(check_replacements(call, results, function->options.state_count,
                                function->states, "state", diag));
-  return check_replacements(call, function->options.donated_count,
+  return check_replacements(call, results, function->options.donated_count,
                             function->donated, "donated argument", diag);
+}
+
+static nabla_status trace(tracing *t, nabla_diag *diag) {
+  NABLA_TRY(nabla_trace_begin(&t->trace, t->function->engine,
+                              t->function->options.name, diag));
+  NABLA_TRY(add_arguments(t, diag));
+  NABLA_TRY(record(t, diag));
+  if (t->call->has_open) NABLA_TRY(check_options(t->call, &t->out.tree, diag));
+  NABLA_TRY(describe_results(t, diag));
+  nabla_walk_init(&t->walk, t->trace.scope);
+  return compile(t, diag);
 }
 
 nabla_status nabla_function_trace(const nabla_function_arguments *call,
                                   nabla_traced *traced, nabla_diag *diag) {
   tracing t = {.call = call, .function = call->function, .traced = traced};
   const nabla_allocator *allocator = call->function->allocator;
-  void *arguments = NULL, *results = NULL;
-  NABLA_TRY(check_options(call, diag));
+  void *arguments = NULL;
+  NABLA_TRY(check_options(call, call->has_open ? NULL : call->results, diag));
   traced->policy = call->function->policy
                        ? call->function->policy
                        : (nabla_array_policy)call->scope->policy;
@@ -373,18 +386,14 @@ nabla_status nabla_function_trace(const nabla_function_arguments *call,
   if (!status)
     status = nabla_alloc(allocator, call->count, sizeof(nabla_array *),
                          &arguments, diag);
-  if (!status)
-    status = nabla_alloc(allocator, call->result_count, sizeof(nabla_array *),
-                         &results, diag);
   t.arguments = arguments;
-  t.results = results;
   if (!status) status = trace(&t, diag);
   if (t.walk.recorder) nabla_walk_deinit(&t.walk);
   nabla_trace_end(&t.trace);
   nabla_free(allocator, t.texts, t.port_count, sizeof(port_text));
   nabla_free(allocator, t.ports, t.port_count, sizeof(nabla_emitted_port));
   nabla_free(allocator, arguments, call->count, sizeof(nabla_array *));
-  nabla_free(allocator, results, call->result_count, sizeof(nabla_array *));
+  nabla_free(allocator, t.results, t.result_count, sizeof(nabla_array *));
   nabla_tree_copy_deinit(&t.in);
   nabla_tree_copy_deinit(&t.out);
   if (!status && traced->capture_count)

@@ -29,6 +29,10 @@ nabla_tree nabla_tree_of_static(size_t size, void *value) {
   return (nabla_tree){.kind = NABLA_TREE_STATIC, .count = size, .data = value};
 }
 
+nabla_tree nabla_tree_of_open(nabla_tree *item) {
+  return (nabla_tree){.kind = NABLA_TREE_OPEN, .items = item};
+}
+
 nabla_status nabla_tree_visit(const nabla_tree *tree, nabla_tree_visitor visit,
                               void *self, nabla_diag *diag) {
   NABLA_REQUIRE(tree, diag);
@@ -99,7 +103,13 @@ nabla_status nabla_tree_unflatten(const nabla_tree *tree, size_t count,
   NABLA_REQUIRE(tree, diag);
   if (count) NABLA_REQUIRE(arrays, diag);
   list l = {.in = arrays};
-  NABLA_TRY(each(tree, count_leaf, &l, diag));
+  nabla_tree_walk walk = {.self = &l, .leaf = count_leaf};
+  NABLA_TRY(nabla_tree_walk_run(&walk, tree, diag));
+  if (l.count != count && walk.has_open)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "a tree of %zu leaves, and %zu arrays: an open place has "
+                      "no tree, or another one",
+                      l.count, count);
   if (l.count != count)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "a tree of %zu leaves, and %zu arrays", l.count, count);

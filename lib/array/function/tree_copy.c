@@ -74,6 +74,7 @@ static nabla_status own(nabla_tree_copy *copy, nabla_tree *tree,
                         nabla_diag *diag) {
   void *memory;
   tree->array = NULL;
+  if (tree->kind == NABLA_TREE_OPEN) tree->items = NULL;
   if (tree->kind == NABLA_TREE_STRUCT) {
     const void *from_data = tree->data;
     NABLA_TRY(take(copy, 1, tree->layout->size, &memory, diag));

@@ -183,6 +183,21 @@ static nabla_status walk_items(nabla_tree_walk *walk, const nabla_tree *tree,
   return NABLA_OK;
 }
 
+/* The tree at the place has its names, and no part in the structure. */
+static nabla_status walk_open(nabla_tree_walk *walk, const nabla_tree *tree,
+                              nabla_diag *diag) {
+  nabla_buffer *structure = walk->structure;
+  walk->has_open = true;
+  NABLA_TRY(add_kind(walk, 'o', 0, diag));
+  if (!tree->items) return NABLA_OK;
+  NABLA_TRY(deeper(walk, diag));
+  walk->structure = NULL;
+  NABLA_TRY(walk_tree(walk, tree->items, diag));
+  walk->structure = structure;
+  walk->depth--;
+  return NABLA_OK;
+}
+
 static nabla_status walk_tree(nabla_tree_walk *walk, const nabla_tree *tree,
                               nabla_diag *diag) {
   switch ((int)tree->kind) {
@@ -202,6 +217,8 @@ static nabla_status walk_tree(nabla_tree_walk *walk, const nabla_tree *tree,
         return refuse(walk, "a static value without data", diag);
       NABLA_TRY(add_kind(walk, 'v', tree->count, diag));
       return add(walk, tree->data, tree->count, diag);
+    case NABLA_TREE_OPEN:
+      return walk_open(walk, tree, diag);
     default:
       return refuse(walk, "an unknown kind", diag);
   }
@@ -212,5 +229,22 @@ nabla_status nabla_tree_walk_run(nabla_tree_walk *walk, const nabla_tree *tree,
   walk->depth = 0;
   walk->length = 0;
   walk->name[0] = 0;
+  walk->has_open = false;
   return walk_tree(walk, tree, diag);
+}
+
+nabla_status nabla_tree_settle(const nabla_tree *to, const nabla_tree *from,
+                               nabla_diag *diag) {
+  if (to->kind == NABLA_TREE_OPEN) {
+    if (!from->items)
+      return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "a callback left an open place of its results empty");
+    if (to->items) return nabla_tree_same(to->items, from->items, diag);
+    ((nabla_tree *)to)->items = from->items;
+  }
+  if (to->kind != NABLA_TREE_LIST && to->kind != NABLA_TREE_FIELDS)
+    return NABLA_OK;
+  for (size_t i = 0; i < to->count; i++)
+    NABLA_TRY(nabla_tree_settle(&to->items[i], &from->items[i], diag));
+  return NABLA_OK;
 }

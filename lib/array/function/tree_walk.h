@@ -15,6 +15,7 @@ typedef struct nabla_tree_walk {
   nabla_buffer *structure; /* gets bytes that are equal for trees of the same
                               structure only; NULL: not wanted            */
   bool has_names;          /* false: names given to `leaf` are ""         */
+  bool has_open;           /* the walk found an open place                */
   /* of the walk */
   unsigned depth;
   size_t length;
@@ -25,8 +26,16 @@ NABLA_MUST_USE nabla_status nabla_tree_walk_run(nabla_tree_walk *walk,
                                                 const nabla_tree *tree,
                                                 nabla_diag *diag);
 
+/* Gives the open places of `to` that are empty the trees that those of `from`
+ * have, a tree of the same structure. NABLA_INVALID_ARGUMENT where one of
+ * `from` is empty, or that of `to` has a tree of another structure. */
+NABLA_MUST_USE nabla_status nabla_tree_settle(const nabla_tree *to,
+                                              const nabla_tree *from,
+                                              nabla_diag *diag);
+
 /* A copy of a tree, whose structs and lists are copies with places of their
- * own, which have NULL. Names and layouts are those of the original. */
+ * own, which have NULL; open places are empty. Names and layouts are those of
+ * the original. */
 typedef struct nabla_tree_copy {
   nabla_tree tree;
   const nabla_allocator *allocator;
