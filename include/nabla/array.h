@@ -210,7 +210,8 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_array_weight(nabla_array *array,
                                                          nabla_diag *diag);
 
 /* Returns dtype, rank and shape. `data` is NULL while the array is pending, and
- * then lives as long as the array. NULL for NULL. */
+ * then lives as long as the array; of pieces (nabla/shard.h) it stays NULL, and
+ * nabla_array_read gathers them. NULL for NULL. */
 NABLA_API const nabla_dense *nabla_array_dense(const nabla_array *array);
 /* Computes the values of `count` arrays, in one run of one compiled function.
  * Arrays that are realized are left as they are. A NULL array is an error,

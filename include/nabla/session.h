@@ -89,6 +89,9 @@ nabla_session_run(nabla_session *session, const char *function,
 typedef struct nabla_session_input {
   nabla_dense dense;               /* read if `weight` is NULL              */
   const nabla_weight_desc *weight; /* of a packed argument, or a dense one  */
+  /* 1: `dense` is the piece that the session's rank has of an argument that is
+   * divided among ranks, and is read where it lies; 0: the whole. */
+  int is_piece;
 } nabla_session_input;
 
 /* An output of nabla_session_call. */

@@ -117,10 +117,12 @@ nabla_needs_reshard(const nabla_partition *from, const nabla_partition *to,
  *
  * An array is one handle, of the shape of the whole. A program that has a
  * partition runs on as many threads as the mesh has devices: each computes its
- * pieces, of inputs that are given whole, and results are gathered. Of an
- * engine with a communicator of processes (nabla_engine_options.comm) the
- * devices are these: every process runs the same C program, one thread of each
- * realizes and calls the same in the same order, and has results whole. All
+ * pieces. Results stay divided where the program divides them evenly: a later
+ * program whose argument is divided in the same way takes the pieces as they
+ * lie, and nabla_array_read gathers them, once. Of an engine with a
+ * communicator of processes (nabla_engine_options.comm) the devices are these:
+ * every process runs the same C program, one thread of each realizes, calls and
+ * reads the same in the same order, and has the pieces of its rank. All
  * partitions of a program are of one mesh. docs/SHARDING.md, "From C". */
 
 /* Records that x is divided so where it is computed and used; what it is
@@ -136,6 +138,22 @@ NABLA_API nabla_array *nabla_shard(nabla_array *x, nabla_partition partition);
 /* Records that x is divided so from here on, however it was before: an exchange
  * that the program asks for (nabla.reshard). */
 NABLA_API nabla_array *nabla_reshard(nabla_array *x, nabla_partition partition);
+
+/* Realizes an array, and gives the piece that a device has of it; of an array
+ * that is not divided, the whole.
+ * @param rank  the device; of a mesh of processes that of this process
+ *              (nabla_comm_rank)
+ * @param out   dtype, shape and elements of the piece, which belong to the
+ *              array, as those of nabla_array_read
+ * @param out_start  where the piece begins in the array: room for as many
+ *                   indices as it has dimensions, or NULL
+ * @return as nabla_array_read
+ *         NABLA_INVALID_ARGUMENT  also a device that this process has not */
+NABLA_API NABLA_MUST_USE nabla_status nabla_read_local(nabla_array *array,
+                                                       uint32_t rank,
+                                                       nabla_dense *out,
+                                                       int64_t *out_start,
+                                                       nabla_diag *diag);
 
 /* ---- programs of one device ---- */
 

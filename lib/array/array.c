@@ -5,6 +5,7 @@
 #include "lib/array/engine.h"
 #include "lib/array/graph.h"
 #include "lib/array/packed.h"
+#include "lib/array/shards.h"
 #include "lib/array/watch.h"
 #include "lib/base/checked.h"
 #include "lib/base/require.h"
@@ -50,6 +51,7 @@ nabla_status nabla_array_allocate(nabla_array *array, nabla_diag *diag) {
 
 const nabla_dense *nabla_array_dense(const nabla_array *array) {
   if (!array) return NULL;
+  if (array->shards) return &array->shards->shown;
   return array->packed ? &array->packed->shown : &array->dense;
 }
 
@@ -107,6 +109,7 @@ static void free_all(nabla_array *dead) {
     array->following = NULL;
     if (array->node) detach(array, &dead);
     nabla_packed_free(array);
+    nabla_shards_free(array);
     if (array->finish) array->finish(array->finish_self);
     nabla_free(array->allocator, array->owned, 1, array->owned_bytes);
     nabla_watch_free(array);

@@ -270,6 +270,7 @@ static nabla_status compile(nabla_engine *engine, nabla_program *program,
   size_t code = 0;
   nabla_compile_options options = engine->compile;
   if (writer->policy) options.policy = policies[writer->policy];
+  if (!writer->has_sessions) options.results = "divided";
   nabla_status status = writer->write(writer->self, &bytecode, diag);
   if (!status)
     status =
@@ -319,29 +320,23 @@ void nabla_program_give_session(nabla_program *program,
     nabla_session_close(session);
 }
 
-/* Runs on the ranks that are idle, or on others. */
-static nabla_status run_ranks(nabla_program *program, const nabla_dense *inputs,
-                              size_t input_count, nabla_dense *outputs,
-                              size_t output_count, nabla_diag *diag) {
-  nabla_ranks *none = NULL, *ranks = atomic_exchange(&program->ranks, NULL);
-  if (!ranks)
-    NABLA_TRY(nabla_ranks_open(program->executable, program->comm,
-                               program->allocator, &ranks, diag));
-  const nabla_status status =
-      nabla_ranks_run(ranks, inputs, input_count, outputs, output_count, diag);
-  if (status || !atomic_compare_exchange_strong(&program->ranks, &none, ranks))
-    nabla_ranks_close(ranks);
-  return status;
+bool nabla_program_is_divided(const nabla_program *program) {
+  return nabla_ranks_count(program->executable) != 0;
 }
 
-nabla_status nabla_program_run(nabla_program *program,
-                               const nabla_dense *inputs, size_t input_count,
-                               nabla_dense *outputs, size_t output_count,
-                               nabla_diag *diag) {
-  if (nabla_ranks_count(program->executable))
-    return run_ranks(program, inputs, input_count, outputs, output_count, diag);
-  return nabla_executable_run(program->executable, "main", inputs, input_count,
-                              outputs, output_count, diag);
+nabla_status nabla_program_take_ranks(nabla_program *program, nabla_ranks **out,
+                                      nabla_diag *diag) {
+  *out = atomic_exchange(&program->ranks, NULL);
+  return *out ? NABLA_OK
+              : nabla_ranks_open(program->executable, program->comm,
+                                 program->allocator, out, diag);
+}
+
+void nabla_program_give_ranks(nabla_program *program, nabla_ranks *ranks,
+                              nabla_status status) {
+  nabla_ranks *none = NULL;
+  if (status || !atomic_compare_exchange_strong(&program->ranks, &none, ranks))
+    nabla_ranks_close(ranks);
 }
 
 static nabla_program *find(const nabla_engine *engine,

@@ -2,6 +2,8 @@
 #ifndef NABLA_ARRAY_ENGINE_H
 #define NABLA_ARRAY_ENGINE_H
 
+#include <stdbool.h>
+
 #include "lib/array/recorder.h"
 #include "nabla/array.h"
 #include "nabla/session.h"
@@ -48,6 +50,8 @@ typedef struct nabla_program_writer {
   nabla_status (*write)(void *self, nabla_buffer *bytecode, nabla_diag *diag);
   void *self;
   nabla_array_policy policy; /* programs of other policies are others */
+  bool has_sessions; /* users run it in sessions: all of its results are whole,
+                        also where it is divided over a mesh */
 } nabla_program_writer;
 NABLA_MUST_USE nabla_status nabla_engine_take(
     nabla_engine *engine, const nabla_graph_key *key,
@@ -66,10 +70,15 @@ NABLA_MUST_USE nabla_status nabla_program_take_session(nabla_program *program,
                                                        nabla_session **out,
                                                        nabla_diag *diag);
 void nabla_program_give_session(nabla_program *program, nabla_session *session);
-/* Runs "main", on the ranks of its mesh if it is divided: as
- * nabla_executable_run. */
-NABLA_MUST_USE nabla_status nabla_program_run(
-    nabla_program *program, const nabla_dense *inputs, size_t input_count,
-    nabla_dense *outputs, size_t output_count, nabla_diag *diag);
+/* Whether it is divided over a mesh; then it is run by nabla_divided_run of
+ * divided.h, else by nabla_executable_run. */
+bool nabla_program_is_divided(const nabla_program *program);
+/* Lends its ranks, which are given back with the status of their run. */
+typedef struct nabla_ranks nabla_ranks;
+NABLA_MUST_USE nabla_status nabla_program_take_ranks(nabla_program *program,
+                                                     nabla_ranks **out,
+                                                     nabla_diag *diag);
+void nabla_program_give_ranks(nabla_program *program, nabla_ranks *ranks,
+                              nabla_status status);
 
 #endif

@@ -39,6 +39,8 @@ struct nabla_array {
   uint32_t index;                    /* among the results of the node      */
   nabla_dense dense; /* the dtype of a packed array: lib/array/packed.h */
   struct nabla_packed_value *packed; /* NULL unless it is packed */
+  struct nabla_shards *shards;       /* pieces (shards.h), or NULL: `dense` has
+                                        all elements, which nabla_array_whole gives */
   const nabla_allocator *allocator;
   struct nabla_watch *watch;  /* of a debug engine (watch.h), or NULL */
   void (*finish)(void *self); /* NULL, or is called when the array is freed */

@@ -12,6 +12,7 @@
 #include "lib/array/engine.h"
 #include "lib/array/graph.h"
 #include "lib/array/make.h"
+#include "lib/array/shards.h"
 #include "lib/base/nesting.h"
 #include "lib/models/model_text.h"
 #include "nabla/session.h"
@@ -188,7 +189,7 @@ static nabla_status run_in(nabla_session *session, size_t input_count,
                            nabla_array *const *results, nabla_session_input *in,
                            nabla_session_output *out, nabla_diag *diag) {
   for (size_t i = 0; i < input_count; i++) {
-    in[i].dense = inputs[i]->dense;
+    NABLA_TRY(nabla_array_whole(inputs[i], &in[i].dense, diag));
     if (inputs[i]->packed) in[i].weight = &inputs[i]->packed->weight;
   }
   for (size_t i = 0; i < result_count; i++) {

@@ -11,9 +11,8 @@
 
 /* A rank, and what it runs. */
 typedef struct ranks_rank {
-  struct nabla_ranks *all;
   nabla_session *session;
-  nabla_dense *outputs;
+  const nabla_session_arrays *arrays; /* of a run */
   pthread_t thread;
   int is_started;
   nabla_status status;
@@ -26,9 +25,6 @@ struct nabla_ranks {
   nabla_comm *comm;
   bool is_threads; /* `comm` is its own; else this process is one rank */
   uint32_t held;   /* ranks of this process: all of them, or one       */
-  /* of a run */
-  const nabla_dense *inputs;
-  size_t input_count, output_count;
   ranks_rank at[];
 };
 
@@ -58,7 +54,6 @@ static nabla_status open_sessions(nabla_ranks *ranks, nabla_diag *diag) {
         .comm = ranks->comm,
         .rank = ranks->is_threads ? i : nabla_comm_rank(ranks->comm),
         .check = ranks->is_threads ? NABLA_CHECK_NEVER : NABLA_CHECK_START};
-    ranks->at[i].all = ranks;
     NABLA_TRY(nabla_session_create(ranks->executable, &options,
                                    &ranks->at[i].session, diag));
   }
@@ -73,7 +68,7 @@ nabla_status nabla_ranks_open(nabla_executable *executable, nabla_comm *comm,
   const bool is_threads =
       !comm || nabla_comm_rank(comm) == NABLA_COMM_ALL_RANKS;
   const uint32_t held = is_threads ? nabla_ranks_count(executable) : 1;
-  if (is_threads) NABLA_TRY(refuse_donated(executable, diag));
+  NABLA_TRY(refuse_donated(executable, diag));
   NABLA_TRY(nabla_alloc(allocator, 1,
                         sizeof(nabla_ranks) + held * sizeof(ranks_rank),
                         &memory, diag));
@@ -108,10 +103,8 @@ void nabla_ranks_close(nabla_ranks *ranks) {
 
 static void *run_rank(void *self) {
   ranks_rank *rank = self;
-  const nabla_ranks *all = rank->all;
   rank->status =
-      nabla_session_run(rank->session, "main", all->inputs, all->input_count,
-                        rank->outputs, all->output_count, &rank->diag);
+      nabla_session_call(rank->session, "main", rank->arrays, &rank->diag);
   return NULL;
 }
 
@@ -143,26 +136,20 @@ static void run_all(nabla_ranks *ranks) {
     if (ranks->at[i].is_started) pthread_join(ranks->at[i].thread, NULL);
 }
 
-nabla_status nabla_ranks_run(nabla_ranks *ranks, const nabla_dense *inputs,
-                             size_t input_count, nabla_dense *outputs,
-                             size_t output_count, nabla_diag *diag) {
-  void *memory;
-  /* those of the other ranks, which are dropped */
-  const size_t count = (ranks->held - 1) * output_count;
-  NABLA_TRY(
-      nabla_alloc(ranks->allocator, count, sizeof(nabla_dense), &memory, diag));
-  nabla_dense *others = memory;
-  ranks->inputs = inputs;
-  ranks->input_count = input_count;
-  ranks->output_count = output_count;
+nabla_status nabla_ranks_run(nabla_ranks *ranks,
+                             const nabla_session_arrays *arrays,
+                             nabla_diag *diag) {
   for (uint32_t i = 0; i < ranks->held; i++) {
-    ranks->at[i].outputs = i ? others + (i - 1) * output_count : outputs;
+    ranks->at[i].arrays = &arrays[i];
     ranks->at[i].status = NABLA_OK;
     ranks->at[i].diag = (nabla_diag)NABLA_DIAG_INIT;
   }
   run_all(ranks);
-  for (size_t i = 0; i < count; i++)
-    if (others[i].data) nabla_dense_release(ranks->executable, &others[i]);
-  nabla_free(ranks->allocator, memory, count, sizeof(nabla_dense));
   return take_status(ranks, diag);
+}
+
+uint32_t nabla_ranks_held(const nabla_ranks *ranks) { return ranks->held; }
+
+nabla_comm *nabla_ranks_processes(const nabla_ranks *ranks) {
+  return ranks->is_threads ? NULL : ranks->comm;
 }

@@ -1,5 +1,5 @@
-/* Runs of a program that is divided over a mesh: a session of each rank of this
- * process, on a thread of its own, in one communicator. */
+/* Ranks of a program that is divided over a mesh: a session of each rank of
+ * this process, run by a thread of its own, in one communicator. */
 #ifndef NABLA_ARRAY_RANKS_H
 #define NABLA_ARRAY_RANKS_H
 
@@ -20,11 +20,16 @@ NABLA_MUST_USE nabla_status nabla_ranks_open(nabla_executable *executable,
 /* NULL is allowed. */
 void nabla_ranks_close(nabla_ranks *ranks);
 
-/* Runs "main" on the ranks of this process, with whole inputs; the outputs, as
- * those of nabla_session_run, are its first rank's, which has them whole. After
- * a failure the ranks can be closed alone. One thread at a time. */
-NABLA_MUST_USE nabla_status nabla_ranks_run(
-    nabla_ranks *ranks, const nabla_dense *inputs, size_t input_count,
-    nabla_dense *outputs, size_t output_count, nabla_diag *diag);
+/* The ranks of this process: how many, and the communicator, if it is one of
+ * processes, else NULL. */
+uint32_t nabla_ranks_held(const nabla_ranks *ranks);
+nabla_comm *nabla_ranks_processes(const nabla_ranks *ranks);
+
+/* Runs "main" on the ranks of this process: `arrays` has those of each, as
+ * nabla_session_call takes them. After a failure the ranks can be closed alone.
+ * One thread at a time. */
+NABLA_MUST_USE nabla_status nabla_ranks_run(nabla_ranks *ranks,
+                                            const nabla_session_arrays *arrays,
+                                            nabla_diag *diag);
 
 #endif

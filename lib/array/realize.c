@@ -1,28 +1,35 @@
 /* Realizing arrays: walks the nodes that are needed, finds their program, runs
  * it. */
+#include <inttypes.h>
 #include <string.h>
 
+#include "lib/array/divided.h"
 #include "lib/array/dtypes.h"
 #include "lib/array/emit.h"
 #include "lib/array/engine.h"
 #include "lib/array/graph.h"
 #include "lib/array/packed.h"
+#include "lib/array/shards.h"
 #include "lib/array/trace.h"
 #include "lib/array/walk.h"
 #include "lib/array/watch.h"
 #include "lib/base/require.h"
+#include "nabla/shard.h"
 
 /* Runs `program` with new memory for the results. */
 static nabla_status run(const nabla_walk *walk, nabla_program *program,
                         nabla_diag *diag) {
+  if (nabla_program_is_divided(program))
+    return nabla_divided_run(program, walk->leaf_count, walk->leaves,
+                             walk->result_count, walk->results, diag);
   const nabla_allocator *allocator = walk->allocator;
   const size_t count = walk->leaf_count + walk->result_count;
   void *memory = NULL;
   NABLA_TRY(nabla_alloc(allocator, count, sizeof(nabla_dense), &memory, diag));
   nabla_dense *inputs = memory, *outputs = inputs + walk->leaf_count;
   nabla_status status = NABLA_OK;
-  for (size_t i = 0; i < walk->leaf_count; i++)
-    inputs[i] = walk->leaves[i]->dense;
+  for (size_t i = 0; i < walk->leaf_count && !status; i++)
+    status = nabla_array_whole(walk->leaves[i], &inputs[i], diag);
   for (size_t i = 0; i < walk->result_count && !status; i++) {
     if (!walk->results[i]->packed)
       status = nabla_array_allocate(walk->results[i], diag);
@@ -33,8 +40,9 @@ static nabla_status run(const nabla_walk *walk, nabla_program *program,
     status = nabla_packed_run(program, walk->leaf_count, walk->leaves,
                               walk->result_count, walk->results, diag);
   else if (!status)
-    status = nabla_program_run(program, inputs, walk->leaf_count, outputs,
-                               walk->result_count, diag);
+    status = nabla_executable_run(nabla_program_executable(program), "main",
+                                  inputs, walk->leaf_count, outputs,
+                                  walk->result_count, diag);
   nabla_free(allocator, memory, count, sizeof(nabla_dense));
   return status;
 }
@@ -54,6 +62,7 @@ static void undo(const nabla_walk *walk) {
   for (size_t i = 0; i < walk->result_count; i++) {
     nabla_array *array = walk->results[i];
     nabla_packed_forget(array);
+    nabla_shards_free(array);
     nabla_free(array->allocator, array->owned, 1, array->owned_bytes);
     array->owned = array->dense.data = NULL;
     array->owned_bytes = 0;
@@ -64,8 +73,8 @@ static nabla_status realize(nabla_scope *scope, nabla_walk *walk,
                             nabla_diag *diag) {
   nabla_program *program;
   nabla_emitted_program emitted = {.walk = walk};
-  const nabla_program_writer writer = {nabla_program_emit, &emitted,
-                                       (nabla_array_policy)scope->policy};
+  const nabla_program_writer writer = {
+      nabla_program_emit, &emitted, (nabla_array_policy)scope->policy, false};
   NABLA_TRY(
       nabla_engine_take(scope->engine, &walk->key, &writer, &program, diag));
   const nabla_status status = run(walk, program, diag);
@@ -121,28 +130,51 @@ nabla_status nabla_realize(nabla_scope *scope, size_t count,
   return status;
 }
 
-nabla_status nabla_array_read(nabla_array *array, nabla_dense *out,
-                              nabla_diag *diag) {
-  NABLA_REQUIRE(out, diag);
+/* Realizes an array that is to be read by the public `function`. */
+static nabla_status provide(nabla_array *array, const char *function,
+                            nabla_diag *diag) {
   nabla_scope *scope = nabla_scope_innermost();
   if (!array) {
     if (nabla_scope_status(scope, diag)) return scope->failure.code;
     NABLA_REQUIRE(array, diag);
   }
   if (nabla_array_is_released(array))
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "nabla_array_read: %s",
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "%s: %s", function,
                       NABLA_USE_AFTER_RELEASE);
   if (array->packed)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "nabla_array_read: the array is packed: read what "
-                      "nabla_materialize gives, or nabla_array_weight");
-  if (array->node || !array->dense.data) {
-    if (!scope)
-      return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                        "nabla_array_read: a pending array, and this thread "
-                        "has no scope");
-    NABLA_TRY(nabla_realize(scope, 1, &array, diag));
-  }
-  *out = array->dense;
+                      "%s: the array is packed: read what "
+                      "nabla_materialize gives, or nabla_array_weight",
+                      function);
+  if (!array->node && array->dense.data) return NABLA_OK;
+  if (!scope)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "%s: a pending array, and this thread has no scope",
+                      function);
+  return nabla_realize(scope, 1, &array, diag);
+}
+
+nabla_status nabla_array_read(nabla_array *array, nabla_dense *out,
+                              nabla_diag *diag) {
+  NABLA_REQUIRE(out, diag);
+  NABLA_TRY(provide(array, "nabla_array_read", diag));
+  return nabla_array_whole(array, out, diag);
+}
+
+nabla_status nabla_read_local(nabla_array *array, uint32_t rank,
+                              nabla_dense *out, int64_t *out_start,
+                              nabla_diag *diag) {
+  NABLA_REQUIRE(out, diag);
+  NABLA_TRY(provide(array, "nabla_read_local", diag));
+  const nabla_shards *shards = array->shards;
+  if (shards && (rank < shards->first || rank - shards->first >= shards->held))
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "nabla_read_local: this process has no device %" PRIu32
+                      " of the array's mesh",
+                      rank);
+  *out =
+      shards ? nabla_shards_piece(shards, rank - shards->first) : array->dense;
+  for (uint32_t d = 0; out_start && d < out->rank; d++) out_start[d] = 0;
+  if (shards && out_start) nabla_shards_start(shards, rank, out_start);
   return NABLA_OK;
 }

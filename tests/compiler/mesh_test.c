@@ -198,6 +198,83 @@ Test(mesh, products_on_meshes) {
   }
 }
 
+/* ---- pieces ---- */
+
+/* Checks the pieces of all devices, which are of an array whose element i is
+ * want[i], and that they were not gathered. */
+static void expect_pieces(nabla_array *value, nabla_partition p,
+                          const float *want) {
+  const nabla_dense *type = nabla_array_dense(value);
+  const uint32_t devices = nabla_mesh_size(p.mesh);
+  int64_t local[NABLA_ARRAY_MAX_RANK], start[NABLA_ARRAY_MAX_RANK];
+  cr_assert_eq(nabla_local_shape(&p, type->shape, local, &diag), NABLA_OK);
+  for (uint32_t rank = 0; rank < devices; rank++) {
+    nabla_dense piece = {0};
+    cr_assert_eq(nabla_read_local(value, rank, &piece, start, &diag), NABLA_OK,
+                 "%s", diag.what);
+    cr_expect_eq(nabla_read_local(value, rank, &piece, NULL, &diag), NABLA_OK);
+    cr_expect_null(nabla_array_dense(value)->data);
+    size_t count = 1;
+    for (uint32_t d = 0; d < piece.rank; d++) {
+      cr_assert_eq(piece.shape[d], local[d], "dimension %u", d);
+      count *= (size_t)local[d];
+    }
+    for (size_t i = 0; i < count; i++) {
+      size_t left = i, at = 0, stride = 1;
+      for (uint32_t d = piece.rank; d-- > 0;) {
+        at += (left % (size_t)local[d] + (size_t)start[d]) * stride;
+        left /= (size_t)local[d];
+        stride *= (size_t)type->shape[d];
+      }
+      cr_expect_eq(((const float *)piece.data)[i], want[at], "rank %u [%zu]",
+                   rank, i);
+    }
+  }
+}
+
+Test(mesh, results_stay_divided) {
+  enum { A = 4, B = 8, C = 6 };
+  static float data[A * B * C], twice[A * B * C];
+  nabla_mesh *mesh = make("x=2,y=2");
+  const nabla_partition parts[] = {
+      nabla_partition_spec(mesh, "x", NULL, NULL),
+      nabla_partition_spec(mesh, NULL, "y", NULL),
+      nabla_partition_spec(mesh, NULL, NULL, "x"),
+      nabla_partition_spec(mesh, "y", "x", NULL),
+      nabla_partition_spec(mesh, NULL, "y,x", NULL),
+      nabla_partition_spec(mesh, "x", NULL, "y")};
+  const nabla_dense dense = {data, NABLA_DTYPE_F32, 3, {A, B, C}};
+  nabla_dense out;
+  for (int i = 0; i < A * B * C; i++)
+    data[i] = (float)i, twice[i] = 2.0f * (float)i;
+  nabla_array *x3 = nabla_array_of(scope, &dense);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    nabla_array *y3 = nabla_shard(nabla_add(x3, x3), parts[i]);
+    expect_pieces(y3, parts[i], twice);
+    expect(y3, A * B * C, twice);
+    /* divided in this way, in another, and not at all */
+    nabla_array *half = nabla_scalar(scope, 0.5);
+    y3 = nabla_shard(nabla_add(x3, x3), parts[i]);
+    cr_assert_eq(nabla_realize(scope, 1, &y3, &diag), NABLA_OK);
+    expect_pieces(nabla_shard(nabla_mul(y3, half), parts[i]), parts[i], data);
+    cr_expect_null(nabla_array_dense(y3)->data);
+    expect(nabla_shard(nabla_mul(y3, half), parts[(i + 1) % 6]), A * B * C,
+           data);
+    expect(nabla_mul(y3, half), A * B * C, data);
+    cr_expect_eq(nabla_read_local(y3, 4, &out, NULL, &diag),
+                 NABLA_INVALID_ARGUMENT);
+    cr_expect(strstr(diag.what, "has no device 4"), "%s", diag.what);
+  }
+  int64_t start[3] = {1, 1, 1}; /* not divided: 6 is no multiple of 4 */
+  nabla_array *whole = nabla_shard(
+      nabla_add(x3, x3), nabla_partition_spec(mesh, NULL, NULL, "x,y"));
+  cr_assert_eq(nabla_read_local(whole, 3, &out, start, &diag), NABLA_OK);
+  cr_expect(out.shape[2] == C && !start[0] && !start[1] && !start[2]);
+  cr_assert_eq(nabla_read_local(x3, 0, &out, NULL, &diag), NABLA_OK);
+  cr_expect_eq(((const float *)out.data)[A * B * C - 1], A * B * C - 1);
+  nabla_mesh_destroy(mesh);
+}
+
 /* A layer whose first weight is divided by rows, as Megatron does. */
 static void layer(nabla_scope *of, const nabla_tree *in, nabla_tree *out,
                   void *self) {

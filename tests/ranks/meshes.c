@@ -105,6 +105,35 @@ static void maps(void) {
   put("mean", result.array);
 }
 
+/* A computation takes the pieces of another as they lie; reading gathers. */
+static void stay(nabla_comm *comm, uint32_t devices) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_dense piece;
+  int64_t start[2] = {0};
+  const uint32_t rank = comm ? nabla_comm_rank(comm) : 0;
+  const nabla_partition rows = nabla_partition_spec(mesh, "x", NULL);
+  nabla_array *p = nabla_shard(nabla_exp(array(x, M, K)), rows);
+  if (nabla_realize(scope, 1, &p, &diag)) fail("p", &diag);
+  nabla_array *q = nabla_shard(nabla_exp(p), rows);
+  const uint64_t before = comm ? nabla_comm_bytes(comm, rank) : 0;
+  if (nabla_read_local(q, rank, &piece, start, &diag)) fail("piece", &diag);
+  const uint64_t after = comm ? nabla_comm_bytes(comm, rank) : 0;
+  if (before != after || piece.shape[0] != M / devices ||
+      start[0] != (int64_t)(M / devices * rank)) {
+    (void)fprintf(stderr, "a piece of %lld rows from %lld, %llu bytes\n",
+                  (long long)piece.shape[0], (long long)start[0],
+                  (unsigned long long)(after - before));
+    wrong++;
+  }
+  put("pieces", q);
+  const uint64_t want = (M - M / devices) * K * sizeof(float);
+  if (comm && nabla_comm_bytes(comm, rank) - after != want) {
+    (void)fprintf(stderr, "%llu bytes were gathered\n",
+                  (unsigned long long)(nabla_comm_bytes(comm, rank) - after));
+    wrong++;
+  }
+}
+
 /* A mesh of other devices than there are is refused by all. */
 static void refuse(uint32_t devices) {
   char axes[32];
@@ -141,6 +170,7 @@ static void run(nabla_comm *comm, uint32_t devices) {
   products();
   functions();
   maps();
+  stay(comm, devices);
   if (comm && devices > 1) refuse(devices);
   nabla_scope_end(scope);
   nabla_mesh_destroy(mesh);

@@ -241,8 +241,17 @@ static void put_result(nabla_json_out *out, MlirType type, const char *name,
   }
 }
 
-static void put_whole_result(nabla_json_out *out, MlirType type) {
-  put_result(out, type, "", is_weight(type) ? type : no_type);
+/* A result that is divided is described as the piece that each rank gives. */
+static void put_whole_result(nabla_json_out *out, MlirType type,
+                             const cut *pieces) {
+  char message[NABLA_MESSAGE_SIZE];
+  MlirType local = type;
+  if (pieces && nabla_layout_takes(type) &&
+      !nabla_layout_is_whole(&pieces->layout) &&
+      nabla_layout_local(pieces->shard, &pieces->layout, &local, message))
+    put_port(out, nabla_ref(""), local, no_state, no_type, false, pieces);
+  else
+    put_result(out, type, "", is_weight(type) ? type : no_type);
 }
 
 static MlirType function_type(MlirOperation function) {
@@ -319,9 +328,15 @@ static void put_function(nabla_json_out *out, MlirOperation function,
   nabla_json_out_array_end(out);
   nabla_json_out_key(out, "results");
   nabla_json_out_array(out);
-  for (intptr_t i = 0; i < mlirFunctionTypeGetNumResults(type); i++)
+  for (intptr_t i = 0; i < mlirFunctionTypeGetNumResults(type); i++) {
+    MlirType result = mlirFunctionTypeGetResult(type, i);
+    cut pieces = {shard, nabla_layout_whole(result)};
+    if (shard)
+      pieces.layout =
+          nabla_layout_of_port(shard, function, NABLA_RESULTS, i, result);
     if (!nabla_state_name(function, NABLA_RESULTS, i).data)
-      put_whole_result(out, mlirFunctionTypeGetResult(type, i));
+      put_whole_result(out, result, shard ? &pieces : NULL);
+  }
   nabla_json_out_array_end(out);
   nabla_json_out_object_end(out);
 }

@@ -26,6 +26,7 @@ typedef enum policy { POLICY_OFF, POLICY_WARN, POLICY_ERROR } policy;
 typedef struct partitioning {
   const nabla_grid *grid;
   policy policy; /* of custom calls that are not divided */
+  bool divides_results;
   size_t whole_calls;
   MlirOperation first_whole; /* the first of those, or null */
 } partitioning;
@@ -632,7 +633,8 @@ static void set_function_type(partition *p) {
   free(types);
 }
 
-/* Results of functions that callers outside see are gathered. */
+/* Results of functions that callers outside see are gathered, unless the option
+ * `results` leaves them divided. */
 static bool refuse_results(MlirOperation function) {
   MlirType type = mlirTypeAttrGetValue(get(function, "function_type"));
   for (intptr_t r = 0; r < mlirFunctionTypeGetNumResults(type); r++) {
@@ -643,7 +645,7 @@ static bool refuse_results(MlirOperation function) {
       continue;
     nabla_error_at(function,
                    "result %td has a sharding: results that are no states are "
-                   "gathered, and have none",
+                   "gathered, and have none, without results=divided",
                    r);
     return false;
   }
@@ -792,7 +794,8 @@ static bool run_function(MlirOperation function, void *self) {
     nabla_error_at(function, "has several blocks: it cannot be divided");
     return false;
   }
-  const bool good = refuse_results(function) && divide(&p);
+  const bool good =
+      (all->divides_results || refuse_results(function)) && divide(&p);
   if (p.map.failed || p.failed)
     nabla_error_at(function, "is too large to divide");
   nabla_layout_map_deinit(&p.map);
@@ -844,6 +847,7 @@ MlirLogicalResult nabla_run_partition(MlirOperation op,
   partitioning all = {.grid = &shard, .policy = POLICY_WARN};
   for (int i = 0; i < 3; i++)
     if (!strcmp(values[0].string, policies[i])) all.policy = (policy)i;
+  all.divides_results = !strcmp(values[1].string, "divided");
   if (!nabla_shard_begin(op, &shard, &meshes))
     return mlirLogicalResultFailure();
   if (!meshes) return nabla_ops_each(op, has_factors, drop_factors, NULL);

@@ -25,6 +25,7 @@ typedef struct propagation {
   nabla_op_list functions; /* with bodies, but for those of one device */
   nabla_layout_map map;
   int round, last_round; /* user priorities */
+  bool divides_results;  /* those of public functions stay divided */
 } propagation;
 
 static MlirAttribute get(MlirOperation op, const char *key) {
@@ -474,6 +475,22 @@ static bool propagate(propagation *p) {
 
 /* ---- writing ---- */
 
+/* Whether a result that callers outside see may stay divided: all devices have
+ * pieces of one size, of a dense array. */
+static bool may_stay(const propagation *p, MlirOperation function,
+                     intptr_t index, const nabla_division *layout) {
+  if (!p->divides_results || !mlirTypeIsARankedTensor(layout->type) ||
+      nabla_state_name(function, NABLA_RESULTS, index).data)
+    return false;
+  for (intptr_t d = 0; d < layout->rank; d++) {
+    const int64_t size = nabla_array_dim(layout->type, d);
+    if (size <= 0 ||
+        nabla_layout_padded(&p->shard, size, &layout->dims[d]) != size)
+      return false;
+  }
+  return true;
+}
+
 static void write_ports(propagation *p, MlirOperation function,
                         const char *list) {
   MlirBlock body = nabla_function_body(function);
@@ -489,7 +506,8 @@ static void write_ports(propagation *p, MlirOperation function,
     const nabla_division layout = layout_of(p, value);
     const bool was = !mlirAttributeIsNull(
         nabla_state_attribute(function, list, i, NABLA_SHARDING));
-    const bool writes = takes || was || nabla_is_private(function);
+    const bool writes = takes || was || nabla_is_private(function) ||
+                        may_stay(p, function, i, &layout);
     if (writes && nabla_layout_takes(mlirValueGetType(value)) &&
         !nabla_layout_is_whole(&layout))
       values[i] = nabla_layout_attribute(&p->shard, nabla_op_context(function),
@@ -538,8 +556,10 @@ static bool is_function(MlirOperation op) {
          mlirAttributeIsNull(get(op, NABLA_PARTITIONED));
 }
 
-static bool run(MlirOperation module, const nabla_grid *shard) {
+static bool run(MlirOperation module, const nabla_grid *shard,
+                bool divides_results) {
   propagation p = {.shard = *shard,
+                   .divides_results = divides_results,
                    .functions = nabla_ops_collect(module, is_function)};
   bool good = !p.functions.failed && propagate(&p);
   for (size_t i = 0; good && i < p.functions.count; i++) {
@@ -582,14 +602,15 @@ static bool drop_function(MlirOperation op, void *self) {
 MlirLogicalResult nabla_run_propagate_sharding(MlirOperation op,
                                                const nablaPassValue *values,
                                                void *prepared) {
-  (void)values, (void)prepared;
+  (void)prepared;
+  const bool divides_results = !strcmp(values[0].string, "divided");
   nabla_grid shard;
   size_t meshes = 0;
   if (!nabla_shard_begin(op, &shard, &meshes))
     return mlirLogicalResultFailure();
   if (meshes)
-    return run(op, &shard) ? mlirLogicalResultSuccess()
-                           : mlirLogicalResultFailure();
+    return run(op, &shard, divides_results) ? mlirLogicalResultSuccess()
+                                            : mlirLogicalResultFailure();
   if (mlirLogicalResultIsFailure(
           nabla_ops_each(op, nabla_is_sharding_note, drop_note, NULL)))
     return mlirLogicalResultFailure();

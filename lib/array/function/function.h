@@ -118,10 +118,10 @@ void nabla_function_give(nabla_function *function, nabla_traced *traced);
 /* The signature after `last`, by use, that has a program; the caller gives it
  * back. NULL at the end. */
 nabla_traced *nabla_function_next(nabla_function *function, nabla_traced *last);
-/* Finds or compiles a program of one signature of this function alone; `label`
- * tells its uses apart. */
+/* Finds or compiles a program of one signature of this function alone, for
+ * sessions of users or for calls. */
 NABLA_MUST_USE nabla_status nabla_function_take_program(
-    const nabla_function *function, nabla_traced *traced, const char *label,
+    const nabla_function *function, nabla_traced *traced, bool has_sessions,
     nabla_program **out, nabla_diag *diag);
 
 /* ---- of loaded functions ---- */

@@ -2,9 +2,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "lib/array/divided.h"
 #include "lib/array/dtypes.h"
 #include "lib/array/function/function.h"
 #include "lib/array/packed.h"
+#include "lib/array/shards.h"
 #include "lib/array/watch.h"
 #include "lib/base/require.h"
 
@@ -169,6 +171,12 @@ static bool can_take(const run *r, uint32_t donor) {
   return array->references <= array->users + (array->scope ? 1u : 0u);
 }
 
+/* Arguments, then captures. */
+static nabla_array *input_at(const run *r, size_t index) {
+  return index < r->call->count ? r->call->leaves[index]
+                                : r->traced->captures[index - r->call->count];
+}
+
 /* Gives a result the memory of its donor, or a copy, as the input too. */
 static nabla_status take_memory(run *r, uint32_t donor, nabla_array *result,
                                 nabla_diag *diag) {
@@ -182,18 +190,19 @@ static nabla_status take_memory(run *r, uint32_t donor, nabla_array *result,
     from->owned_bytes = 0;
     from->is_donated = true;
   } else {
+    nabla_dense whole;
+    NABLA_TRY(nabla_array_whole(from, &whole, diag));
     NABLA_TRY(nabla_array_allocate(result, diag));
-    if (bytes) memcpy(result->dense.data, from->dense.data, bytes);
+    if (bytes) memcpy(result->dense.data, whole.data, bytes);
   }
   r->inputs[donor].data = result->dense.data;
   return NABLA_OK;
 }
 
 static nabla_status prepare(run *r, nabla_diag *diag) {
-  for (size_t i = 0; i < r->call->count; i++)
-    r->inputs[i] = r->call->leaves[i]->dense;
-  for (size_t i = 0; i < r->traced->capture_count; i++)
-    r->inputs[r->call->count + i] = r->traced->captures[i]->dense;
+  const bool is_divided = nabla_program_is_divided(r->traced->program);
+  for (size_t i = 0; i < r->input_count && !is_divided; i++)
+    NABLA_TRY(nabla_array_whole(input_at(r, i), &r->inputs[i], diag));
   for (size_t i = 0; i < r->traced->result_count; i++) {
     nabla_array *array = nabla_array_new(r->call->scope);
     if (!array) return nabla_scope_status(r->call->scope, diag);
@@ -203,7 +212,7 @@ static nabla_status prepare(run *r, nabla_diag *diag) {
     const uint32_t donor = r->traced->results[i].donor;
     if (donor != UINT32_MAX)
       NABLA_TRY(take_memory(r, donor, array, diag));
-    else if (!r->traced->results[i].is_open && !array->packed)
+    else if (!r->traced->results[i].is_open && !array->packed && !is_divided)
       NABLA_TRY(nabla_array_allocate(array, diag));
     r->outputs[i] = array->dense;
   }
@@ -235,23 +244,23 @@ static bool has_packed(const run *r) {
          nabla_packed_among(r->traced->result_count, r->results);
 }
 
-/* Runs a program that takes or gives packed arrays. */
-static nabla_status run_packed(const run *r, nabla_diag *diag) {
+/* Runs a program that is divided, or takes or gives packed arrays. */
+static nabla_status run_arrays(const run *r, nabla_diag *diag) {
   void *memory;
   const nabla_allocator *allocator = r->call->function->allocator;
   NABLA_TRY(nabla_alloc(allocator, r->input_count, sizeof(nabla_array *),
                         &memory, diag));
   nabla_array **inputs = memory;
-  for (size_t i = 0; i < r->call->count; i++) inputs[i] = r->call->leaves[i];
-  for (size_t i = 0; i < r->traced->capture_count; i++)
-    inputs[r->call->count + i] = r->traced->captures[i];
+  for (size_t i = 0; i < r->input_count; i++) inputs[i] = input_at(r, i);
   for (size_t i = 0; i < r->traced->result_count; i++) {
     const uint32_t donor = r->traced->results[i].donor;
     if (donor != UINT32_MAX) inputs[donor] = r->results[i]; /* has its memory */
   }
   const nabla_status status =
-      nabla_packed_run(r->traced->program, r->input_count, inputs,
-                       r->traced->result_count, r->results, diag);
+      (nabla_program_is_divided(r->traced->program)
+           ? nabla_divided_run
+           : nabla_packed_run)(r->traced->program, r->input_count, inputs,
+                               r->traced->result_count, r->results, diag);
   nabla_free(allocator, inputs, r->input_count, sizeof(nabla_array *));
   return status;
 }
@@ -259,11 +268,12 @@ static nabla_status run_packed(const run *r, nabla_diag *diag) {
 static nabla_status run_program(run *r, nabla_diag *diag) {
   nabla_executable *executable = nabla_program_executable(r->traced->program);
   nabla_status status = prepare(r, diag);
-  if (!status && has_packed(r)) {
-    status = run_packed(r, diag);
+  if (!status &&
+      (has_packed(r) || nabla_program_is_divided(r->traced->program))) {
+    status = run_arrays(r, diag);
   } else if (!status) {
-    status = nabla_program_run(r->traced->program, r->inputs, r->input_count,
-                               r->outputs, r->traced->result_count, diag);
+    status = nabla_executable_run(executable, "main", r->inputs, r->input_count,
+                                  r->outputs, r->traced->result_count, diag);
     status = take_open(r, executable, status, diag);
   }
   if (!status && r->traced->result_count)

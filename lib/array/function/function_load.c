@@ -228,7 +228,7 @@ nabla_status nabla_function_compile_saved(nabla_function *function,
                                           nabla_diag *diag) {
   traced->bytes = sizeof *traced + traced->key_size + traced->bytecode.size;
   if (function->options.state_count) return NABLA_OK;
-  NABLA_TRY(nabla_function_take_program(function, traced, "saved",
+  NABLA_TRY(nabla_function_take_program(function, traced, false,
                                         &traced->program, diag));
   traced->bytes += nabla_program_bytes(traced->program);
   traced->counts = nabla_program_counts(traced->program);

@@ -7,6 +7,7 @@
 #include "lib/array/function/function.h"
 #include "lib/array/function/function_file.h"
 #include "lib/array/packed.h"
+#include "lib/array/shards.h"
 #include "lib/base/file/file.h"
 #include "lib/base/require.h"
 #include "transforms/ir/ir.h"
@@ -182,7 +183,8 @@ static nabla_status fill_arrays(saving *s, const nabla_traced *traced,
     if (traced->captures[i]->packed)
       NABLA_TRY(fill_packed(s, traced->captures[i], &to->captures[i].packed));
     else
-      to->captures[i].dense = traced->captures[i]->dense;
+      NABLA_TRY(nabla_array_whole(traced->captures[i], &to->captures[i].dense,
+                                  s->diag));
   }
   NABLA_TRY(nabla_alloc(allocator, traced->result_count,
                         sizeof(nabla_file_result), &memory, s->diag));

@@ -5,6 +5,7 @@
 #include "lib/array/dtypes.h"
 #include "lib/array/function/function.h"
 #include "lib/array/packed.h"
+#include "lib/array/shards.h"
 #include "lib/base/require.h"
 #include "transforms/ir/ir.h"
 
@@ -20,8 +21,9 @@ static nabla_status write_bytecode(void *self, nabla_buffer *bytecode,
 /* For sessions: captures are bound, so that no other function shares it. */
 nabla_status nabla_function_take_program(const nabla_function *function,
                                          nabla_traced *traced,
-                                         const char *label, nabla_program **out,
+                                         bool has_sessions, nabla_program **out,
                                          nabla_diag *diag) {
+  const char *label = has_sessions ? "session" : "saved";
   nabla_buffer key;
   nabla_buffer_init(&key, function->allocator, "a session", SIZE_MAX / 2);
   nabla_status status =
@@ -34,8 +36,8 @@ nabla_status nabla_function_take_program(const nabla_function *function,
   if (!status) {
     const nabla_graph_key graph = {XXH3_128bits(key.data, key.size), key.data,
                                    key.size};
-    const nabla_program_writer writer = {write_bytecode, traced,
-                                         traced->policy};
+    const nabla_program_writer writer = {write_bytecode, traced, traced->policy,
+                                         has_sessions};
     status = nabla_engine_take(function->engine, &graph, &writer, out, diag);
   }
   nabla_buffer_deinit(&key);
@@ -43,18 +45,23 @@ nabla_status nabla_function_take_program(const nabla_function *function,
 }
 
 /* A captured array as a weight. */
-static nabla_weight_desc describe(const nabla_array *array) {
-  const nabla_dense *dense = &array->dense;
-  if (array->packed) return array->packed->weight;
-  nabla_weight_desc weight = {
-      .rank = dense->rank, .dtype = dense->dtype, .component_count = 1};
-  for (uint32_t d = 0; d < dense->rank; d++)
-    weight.shape[d] = (uint64_t)dense->shape[d];
-  weight.components[0] =
-      (nabla_weight_component){.dtype = dense->dtype,
-                               .data = dense->data,
-                               .bytes = nabla_dtype_bytes(dense)};
-  return weight;
+static nabla_status describe(const nabla_array *array, nabla_weight_desc *out,
+                             nabla_diag *diag) {
+  nabla_dense dense;
+  if (array->packed) {
+    *out = array->packed->weight;
+    return NABLA_OK;
+  }
+  NABLA_TRY(nabla_array_whole(array, &dense, diag));
+  *out = (nabla_weight_desc){
+      .rank = dense.rank, .dtype = dense.dtype, .component_count = 1};
+  for (uint32_t d = 0; d < dense.rank; d++)
+    out->shape[d] = (uint64_t)dense.shape[d];
+  out->components[0] =
+      (nabla_weight_component){.dtype = dense.dtype,
+                               .data = dense.data,
+                               .bytes = nabla_dtype_bytes(&dense)};
+  return NABLA_OK;
 }
 
 static nabla_status bind_captures(const nabla_traced *traced,
@@ -62,7 +69,8 @@ static nabla_status bind_captures(const nabla_traced *traced,
                                   nabla_diag *diag) {
   for (size_t i = 0; i < traced->capture_count; i++) {
     char name[40];
-    const nabla_weight_desc weight = describe(traced->captures[i]);
+    nabla_weight_desc weight;
+    NABLA_TRY(describe(traced->captures[i], &weight, diag));
     (void)snprintf(name, sizeof name, NABLA_CAPTURED_NAME, i);
     NABLA_TRY(nabla_executable_bind(nabla_program_executable(program), name,
                                     &weight, diag));
@@ -76,7 +84,7 @@ static nabla_status provide_program(nabla_function *function,
   nabla_program *program;
   nabla_status status = NABLA_OK;
   NABLA_TRY(
-      nabla_function_take_program(function, traced, "session", &program, diag));
+      nabla_function_take_program(function, traced, true, &program, diag));
   pthread_mutex_lock(&function->lock);
   const bool is_first = !traced->sessions;
   if (is_first) status = bind_captures(traced, program, diag);
@@ -95,10 +103,12 @@ typedef struct initial {
 static nabla_status set_state(void *self, const char *name, nabla_array **place,
                               nabla_diag *diag) {
   const initial *i = self;
+  nabla_dense value;
   if (!nabla_function_find(i->function->options.state_count,
                            i->function->states, name, false))
     return NABLA_OK;
-  return nabla_session_state_set(i->session, name, &(*place)->dense, diag);
+  NABLA_TRY(nabla_array_whole(*place, &value, diag));
+  return nabla_session_state_set(i->session, name, &value, diag);
 }
 
 static nabla_status make_session(nabla_function_arguments *call,

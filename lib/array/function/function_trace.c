@@ -265,7 +265,7 @@ static nabla_status write_bytecode(void *self, nabla_buffer *bytecode,
 static nabla_status take_program(tracing *t, nabla_diag *diag) {
   nabla_buffer *key = &t->walk.key_memory;
   const nabla_program_writer writer = {write_bytecode, t->traced,
-                                       t->traced->policy};
+                                       t->traced->policy, false};
   for (size_t i = 0; i < t->traced->result_count; i++) {
     const uint32_t word[2] = {(uint32_t)i, t->traced->results[i].donor};
     if (word[1] != UINT32_MAX)

@@ -6,6 +6,7 @@
 #include "lib/array/function/tree_walk.h"
 #include "lib/array/graph.h"
 #include "lib/array/packed.h"
+#include "lib/array/shards.h"
 #include "lib/base/require.h"
 #include "nabla/model.h"
 #include "nabla/safetensors.h"
@@ -77,10 +78,11 @@ static nabla_status write_leaf(void *self, const char *name,
     NABLA_TRY(nabla_packed_describe(*place, &weight, diag));
     return nabla_tree_write_packed(o->writer, name, &weight, &o->count, diag);
   }
-  const nabla_dense *dense = &(*place)->dense;
-  const size_t bytes = nabla_dtype_bytes(dense), id = o->count++;
+  nabla_dense dense;
+  NABLA_TRY(nabla_array_whole(*place, &dense, diag));
+  const size_t bytes = nabla_dtype_bytes(&dense), id = o->count++;
   if (!bytes) return NABLA_OK;
-  return nabla_safetensors_writer_write(o->writer, id, 0, dense->data, bytes,
+  return nabla_safetensors_writer_write(o->writer, id, 0, dense.data, bytes,
                                         diag);
 }
 

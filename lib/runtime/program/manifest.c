@@ -368,7 +368,7 @@ static nabla_status take_packed(parser *p, nabla_port *port) {
 
 static nabla_status refuse_cut(const parser *p, const nabla_port *port) {
   return nabla_fail(p->diag, NABLA_CORRUPT,
-                    "argument '%.60s' is divided in no legal way", port->name);
+                    "'%.60s' is divided in no legal way", port->name);
 }
 
 /* Divides the dimensions of `cut->local`: sizes of dense arrays are rounded
@@ -396,11 +396,26 @@ static nabla_status divide(const parser *p, nabla_argument_cut *cut) {
              : NABLA_OK;
 }
 
-/* Reads what follows the key "cut" of an argument: three numbers for each
- * place. */
-static nabla_status take_cut(parser *p, const nabla_port *port) {
+/* A result is dense, of known sizes, and described as its piece. */
+static nabla_status check_result(const parser *p,
+                                 const nabla_argument_cut *cut) {
+  for (uint32_t i = 0; i < cut->local.rank; i++)
+    if (cut->local.shape[i] <= 0) return refuse_cut(p, &cut->local);
+  for (uint32_t i = 0; i < cut->count; i++) {
+    const nabla_cut_place *at = &cut->at[i];
+    if (at->dim >= cut->local.rank || !at->stride || at->size < 2)
+      return refuse_cut(p, &cut->local);
+  }
+  return cut->local.packed ? refuse_cut(p, &cut->local) : NABLA_OK;
+}
+
+/* Reads what follows the key "cut" of a port: three numbers for each place. */
+static nabla_status take_cut(parser *p, const nabla_port *port,
+                             int is_argument) {
   nabla_argument_cut cut = {
-      .port = p->out->port_buffer.size / sizeof(nabla_port), .local = *port};
+      .port = p->out->port_buffer.size / sizeof(nabla_port),
+      .is_result = !is_argument,
+      .local = *port};
   nabla_json_event event;
   uint32_t count = 0;
   NABLA_TRY(take_kind(p, NABLA_JSON_ARRAY_BEGIN, "a cut"));
@@ -418,7 +433,7 @@ static nabla_status take_cut(parser *p, const nabla_port *port) {
   }
   if (!count || count % 3) return refuse_cut(p, port);
   cut.count = count / 3;
-  NABLA_TRY(divide(p, &cut));
+  NABLA_TRY(is_argument ? divide(p, &cut) : check_result(p, &cut));
   return nabla_buffer_append(&p->out->cut_buffer, &cut, sizeof cut, p->diag);
 }
 
@@ -448,9 +463,8 @@ static nabla_status take_port(parser *p, int is_argument) {
     NABLA_TRY(take_packed(p, &port));
     NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
   }
-  if (event.kind == NABLA_JSON_KEY && !strcmp(event.text, "cut") &&
-      is_argument) {
-    NABLA_TRY(take_cut(p, &port));
+  if (event.kind == NABLA_JSON_KEY && !strcmp(event.text, "cut")) {
+    NABLA_TRY(take_cut(p, &port, is_argument));
     NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
   }
   if (event.kind != NABLA_JSON_OBJECT_END)

@@ -24,9 +24,11 @@ typedef struct nabla_cut_place {
   uint32_t dim, stride, size;
 } nabla_cut_place;
 
-/* An argument of which each rank has a piece: the port describes the whole. */
+/* An argument of which each rank has a piece: the port describes the whole. Or
+ * a result: the port describes the piece, too. */
 typedef struct nabla_argument_cut {
   size_t port; /* its number */
+  int is_result;
   nabla_port local;
   uint32_t count;
   nabla_cut_place at[NABLA_MANIFEST_MAX_CUTS];

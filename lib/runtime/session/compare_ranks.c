@@ -21,8 +21,10 @@ static uint64_t mesh_key(const nabla_manifest *manifest) {
   return key;
 }
 
-static uint64_t mix_dense(uint64_t key, const nabla_dense *array) {
-  size_t bytes = nabla_dtype_bits(array->dtype) / 8;
+/* Pieces differ between ranks: their types count. */
+static uint64_t mix_dense(uint64_t key, const nabla_dense *array,
+                          int is_piece) {
+  size_t bytes = is_piece ? 0 : nabla_dtype_bits(array->dtype) / 8;
   for (uint32_t i = 0; i < array->rank; i++) bytes *= (size_t)array->shape[i];
   key = nabla_key_mix(key, &array->dtype, sizeof array->dtype);
   key = nabla_key_mix(key, array->shape, array->rank * sizeof *array->shape);
@@ -42,12 +44,13 @@ static uint64_t inputs_key(const nabla_run_arrays *arrays) {
   uint64_t key = 0;
   if (!call) {
     for (size_t i = 0; i < arrays->input_count; i++)
-      key = mix_dense(key, &arrays->inputs[i]);
+      key = mix_dense(key, &arrays->inputs[i], 0);
     return key;
   }
   for (size_t i = 0; i < call->input_count; i++)
     key = call->inputs[i].weight ? mix_weight(key, call->inputs[i].weight)
-                                 : mix_dense(key, &call->inputs[i].dense);
+                                 : mix_dense(key, &call->inputs[i].dense,
+                                             call->inputs[i].is_piece);
   return key;
 }
 

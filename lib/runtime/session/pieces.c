@@ -300,6 +300,7 @@ nabla_status nabla_session_take_pieces(nabla_session *session,
   memset(pieces, 0, manifest->port_count * sizeof *session->pieces);
   for (size_t i = 0; i < manifest->cut_count; i++) {
     const nabla_argument_cut *cut = &manifest->cuts[i];
+    if (cut->is_result) continue;
     const nabla_port *port = &manifest->ports[cut->port];
     const nabla_binding *bound = &executable->bindings[cut->port];
     nabla_binding *out = &session->pieces[cut->port];

@@ -64,6 +64,12 @@ static int takes_input(const nabla_executable *executable,
          !nabla_executable_binding(executable, port)->is_bound;
 }
 
+/* Whether an input is given as the piece of this rank. */
+static int is_piece(const nabla_run_frame *f, size_t number) {
+  const nabla_session_arrays *call = f->arrays->call;
+  return call && call->inputs[number].is_piece;
+}
+
 /* ---- dense inputs ------------------------------------------------------- */
 
 /* Describes a row-major array, whose size has been checked. */
@@ -175,6 +181,18 @@ static int has_unknown(const nabla_port *port) {
   return 0;
 }
 
+/* Describes an input, which is read where it lies. */
+static nabla_status add_in_place(nabla_run_frame *f, const nabla_port *port,
+                                 size_t number, size_t *at) {
+  const nabla_dense *array = input_at(f, number);
+  uint64_t bytes = 0;
+  NABLA_TRY(check_dense(f, port, number));
+  (void)nabla_run_count_bytes(array->dtype, array->rank, array->shape, &bytes);
+  nabla_run_spans_add(&f->read, array->data, bytes, number);
+  f->arguments[(*at)++] = describe(f, array->data, array->rank, array->shape);
+  return NABLA_OK;
+}
+
 /* Copies this rank's piece of an input, and describes it. One of unknown size
  * that lies in a row is used in place. */
 static nabla_status add_input_piece(nabla_run_frame *f, const nabla_port *port,
@@ -186,6 +204,7 @@ static nabla_status add_input_piece(nabla_run_frame *f, const nabla_port *port,
                       "input %zu ('%.40s') is divided among ranks: a weight "
                       "is bound (nabla_executable_bind)",
                       number, port->name);
+  if (is_piece(f, number)) return add_in_place(f, &cut->local, number, at);
   NABLA_TRY(check_dense(f, port, number));
   const nabla_dense *array = input_at(f, number);
   NABLA_TRY(shape_piece(f, port, cut, array, number, shape));
@@ -225,19 +244,18 @@ static nabla_status add_weight(nabla_run_frame *f, const nabla_port *port,
 
 static nabla_status add_dense(nabla_run_frame *f, const nabla_port *port,
                               size_t number, size_t *at) {
-  const nabla_dense *array = input_at(f, number);
-  uint64_t bytes = 0;
   if (port->component_count) {
     const nabla_text_80 takes = nabla_describe_port(port);
     return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
                       "input %zu ('%.40s') takes %s; a dense array was given",
                       number, port->name, takes.text);
   }
-  NABLA_TRY(check_dense(f, port, number));
-  (void)nabla_run_count_bytes(array->dtype, array->rank, array->shape, &bytes);
-  nabla_run_spans_add(&f->read, array->data, bytes, number);
-  f->arguments[(*at)++] = describe(f, array->data, array->rank, array->shape);
-  return NABLA_OK;
+  if (is_piece(f, number))
+    return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
+                      "input %zu ('%.40s') is a piece, but all ranks have the "
+                      "whole of this argument",
+                      number, port->name);
+  return add_in_place(f, port, number, at);
 }
 
 /* A donated input overlaps no other, since the code may write to it. Once all

@@ -1,0 +1,148 @@
+/* See divided.h. */
+#include "lib/array/divided.h"
+
+#include <string.h>
+
+#include "lib/array/dtypes.h"
+#include "lib/array/packed.h"
+#include "lib/array/ranks.h"
+#include "lib/array/shards.h"
+#include "lib/runtime/program/executable_internal.h"
+
+/* A run; the arrays of rank i begin at i * count. */
+typedef struct run {
+  const nabla_allocator *allocator;
+  const nabla_manifest *manifest;
+  nabla_ranks *ranks;
+  uint32_t held;
+  size_t input_count, result_count;
+  nabla_array *const *inputs, *const *results;
+  nabla_session_input *in;
+  nabla_session_output *out;
+  nabla_session_arrays *arrays; /* of each rank */
+  size_t bytes;                 /* of all three */
+} run;
+
+static nabla_status make(run *r, nabla_diag *diag) {
+  void *memory;
+  const size_t in = r->held * r->input_count * sizeof *r->in,
+               out = r->held * r->result_count * sizeof *r->out;
+  r->bytes = r->held * sizeof *r->arrays + in + out;
+  NABLA_TRY(nabla_alloc(r->allocator, 1, r->bytes, &memory, diag));
+  r->arrays = memory;
+  r->in = (nabla_session_input *)(void *)(r->arrays + r->held);
+  r->out = (nabla_session_output *)(void *)(r->in + r->held * r->input_count);
+  for (uint32_t i = 0; i < r->held; i++)
+    r->arrays[i] =
+        (nabla_session_arrays){.struct_size = sizeof *r->arrays,
+                               .inputs = r->in + i * r->input_count,
+                               .input_count = r->input_count,
+                               .outputs = r->out + i * r->result_count,
+                               .output_count = r->result_count,
+                               .allocator = r->allocator};
+  return NABLA_OK;
+}
+
+/* Of "main", the only function: arguments, of which none is bound, are
+ * inputs. */
+static nabla_status add_input(run *r, size_t index, nabla_diag *diag) {
+  const nabla_array *array = r->inputs[index];
+  const nabla_argument_cut *cut = nabla_manifest_cut(r->manifest, index);
+  const bool fits =
+      array->shards && cut && nabla_shards_fit(array->shards, cut);
+  nabla_dense whole = array->dense;
+  if (!fits) NABLA_TRY(nabla_array_whole(array, &whole, diag));
+  for (uint32_t i = 0; i < r->held; i++) {
+    nabla_session_input *in = &r->in[i * r->input_count + index];
+    in->dense = fits ? nabla_shards_piece(array->shards, i) : whole;
+    in->is_piece = fits;
+    if (array->packed) in->weight = &array->packed->weight;
+  }
+  return NABLA_OK;
+}
+
+static bool is_open(const nabla_dense *dense) {
+  for (uint32_t d = 0; d < dense->rank; d++)
+    if (dense->shape[d] < 0) return true;
+  return false;
+}
+
+/* Ranks with the whole make their own; that of the first is the result. */
+static nabla_status add_result(run *r, size_t index, nabla_diag *diag) {
+  nabla_array *array = r->results[index];
+  const size_t port = r->manifest->functions[0].argument_count + index;
+  const nabla_argument_cut *cut = nabla_manifest_cut(r->manifest, port);
+  if (cut)
+    NABLA_TRY(nabla_shards_make(array, cut, nabla_ranks_processes(r->ranks),
+                                r->held, diag));
+  else if (!array->dense.data && !is_open(&array->dense))
+    NABLA_TRY(nabla_array_allocate(array, diag));
+  for (uint32_t i = 0; i < r->held; i++) {
+    nabla_session_output *out = &r->out[i * r->result_count + index];
+    out->dense = array->dense;
+    if (i) out->dense.data = NULL;
+    if (cut) out->dense = nabla_shards_piece(array->shards, i);
+  }
+  return NABLA_OK;
+}
+
+/* Copies a result whose size the program alone knew. */
+static nabla_status take_open(nabla_array *array, nabla_dense *from,
+                              nabla_diag *diag) {
+  array->dense = *from;
+  array->dense.data = NULL;
+  const nabla_status status = nabla_array_allocate(array, diag);
+  const size_t bytes = nabla_dtype_bytes(&array->dense);
+  if (!status && bytes) memcpy(array->dense.data, from->data, bytes);
+  return status;
+}
+
+/* Takes open results, and frees what the run has allocated. */
+static nabla_status finish(run *r, nabla_status status, nabla_diag *diag) {
+  for (size_t k = 0; k < r->held * r->result_count; k++) {
+    nabla_array *array = r->results[k % r->result_count];
+    nabla_dense *dense = &r->out[k].dense;
+    const bool is_first = k < r->result_count;
+    if (array->shards || !dense->data ||
+        (is_first && dense->data == array->dense.data))
+      continue;
+    if (is_first && !status) status = take_open(array, dense, diag);
+    nabla_result_free(r->allocator, dense->data);
+  }
+  return status;
+}
+
+static nabla_status run_arrays(run *r, nabla_diag *diag) {
+  NABLA_TRY(make(r, diag));
+  nabla_status status = NABLA_OK;
+  for (size_t i = 0; i < r->input_count && !status; i++)
+    status = add_input(r, i, diag);
+  for (size_t i = 0; i < r->result_count && !status; i++)
+    status = add_result(r, i, diag);
+  if (!status)
+    status = finish(r, nabla_ranks_run(r->ranks, r->arrays, diag), diag);
+  nabla_free(r->allocator, r->arrays, 1, r->bytes);
+  return status;
+}
+
+nabla_status nabla_divided_run(nabla_program *program, size_t input_count,
+                               nabla_array *const *inputs, size_t result_count,
+                               nabla_array *const *results, nabla_diag *diag) {
+  const nabla_executable *executable = nabla_program_executable(program);
+  if (nabla_packed_among(input_count, inputs) ||
+      nabla_packed_among(result_count, results))
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "a program of arrays on a mesh has packed arguments or "
+                      "results");
+  run r = {.allocator = executable->environment.allocator,
+           .manifest = &executable->manifest,
+           .input_count = input_count,
+           .result_count = result_count,
+           .inputs = inputs,
+           .results = results};
+  NABLA_TRY(nabla_program_take_ranks(program, &r.ranks, diag));
+  r.held = nabla_ranks_held(r.ranks);
+  const nabla_status status = run_arrays(&r, diag);
+  nabla_program_give_ranks(program, r.ranks, status);
+  return status;
+}
