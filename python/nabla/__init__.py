@@ -24,6 +24,9 @@ from .files import (Difference, PlanRow, Rule, WriteSummary, compare_files,
 from .formats import Encoding, Format, encodings
 from .functions import (Function, FunctionSession, FunctionStatistics, call_function,
                         cond, function, scan, while_loop)
+from .meshes import (Mesh, PartitionSpec, all_gather, all_mean, all_reduce, all_slice,
+                     all_to_all, axis_index, broadcast, permute, read_local,
+                     reduce_scatter, reshard, shard, shard_map, sharding_constraint)
 from .models import Model, Tensor, Weight, quantize_array
 from .pools import Pool
 from .products import MatmulPlan, PlanInfo
