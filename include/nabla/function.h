@@ -174,11 +174,12 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_function_save(
 
 /* Reads a file of nabla_function_save, also of earlier versions of this
  * library. The function is called, and makes sessions, as the one that was
- * saved: with trees of the same structure and the same bytes of static values,
- * which therefore hold no pointers. A signature is compiled when it is called
- * first, and counted as a hit; there are no others than those of the file.
- * While another function is traced, a call of a loaded function is a func.call
- * of its program, as nabla_call makes one.
+ * saved: with arguments of the same structure and the same bytes of static
+ * values, which therefore hold no pointers. Results may be a tree of another
+ * structure with as many leaves, such as a flat list. A signature is compiled
+ * when it is called first, and counted as a hit; there are no others than those
+ * of the file. While another function is traced, a call of a loaded function is
+ * a func.call of its program, as nabla_call makes one.
  *
  * A file is as trusted as code: its hash guards against damage, not malice.
  * @param engine  outlives the function
@@ -193,6 +194,18 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_function_load(nabla_engine *engine,
                                                           const char *path,
                                                           nabla_function **out,
                                                           nabla_diag *diag);
+
+/* Gives a function bytes that are saved and loaded with it, in place of those
+ * that it had: for programs that keep, for example, the structure of trees of
+ * another language. They are copied.
+ * @return NABLA_OK, NABLA_TOO_LARGE for more than 2^24 bytes, NABLA_NO_MEMORY
+ * Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_function_set_note(
+    nabla_function *function, size_t size, const void *bytes, nabla_diag *diag);
+/* These bytes, which live until others are given; NULL, and a size of 0, if
+ * there are none. */
+NABLA_API const void *nabla_function_borrow_note(const nabla_function *function,
+                                                 size_t *out_size);
 
 /* Makes a session (nabla/session.h) of the signature of `arguments` and
  * `results`; its function is "main". The inputs of a run are the leaves of the

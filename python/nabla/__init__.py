@@ -31,6 +31,7 @@ from .models import Model, Tensor, Weight, quantize_array
 from .pools import Pool
 from .products import MatmulPlan, PlanInfo
 from .programs import Port, Program, Session, Signature, States, dense_weight
+from .saved import load_function
 from .trees import leaves_of, load, load_dict, names_of, save, tree_map
 
 __version__ = version()

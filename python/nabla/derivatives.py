@@ -33,7 +33,9 @@ class Derived(Function):
         if options:
             raise InvalidArgument("%s() has no option %s" % (noun, ", ".join(options)))
         self._handle: Optional[Handle] = None
-        self._structures, self._results, self._named = {}, {}, {}
+        self._results, self._named = {}, {}
+        # what was loaded has the numbers of its file
+        self._structures = of._structures if of._is_loaded() else {}
         self._first = threading.RLock()
         self._trees: Dict[Structure, List[Any]] = {}
         self._keeps = of._keeps
@@ -48,6 +50,19 @@ class Derived(Function):
     def _given(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]
                ) -> Tuple[List[Any], Structure]:
         return self._of._given(args, kwargs)
+
+    def _is_loaded(self) -> bool:
+        return self._of._is_loaded()
+
+    def _number(self, structure: Structure) -> int:
+        return self._of._number(self._numbered(structure)) if self._is_loaded() else \
+            super()._number(structure)
+
+    def _numbered(self, structure: Structure) -> Structure:
+        return self._of._numbered(structure)
+
+    def _fixed(self) -> Optional[Structure]:
+        return self._of._fixed()
 
     def _expects(self, known: Optional[Structure]) -> Structure:
         return self._of._expects(known)
@@ -109,6 +124,7 @@ class Derivative(Derived):
             raise InvalidArgument("a mode is one of %s, not %r" % (", ".join(modes),
                                                                    mode))
         self._mode = modes[mode]
+        self._word = {"vjp": "cotangents", "jvp": "tangents"}.get(noun)
 
     def _create(self) -> Handle:
         names = self._wrt
@@ -122,7 +138,7 @@ class Derivative(Derived):
         return self._created(_MAKERS[self._noun], how)
 
     def _traced(self, structure: Structure) -> _Trace:
-        inner = structure[2][0] if self._noun in ("vjp", "jvp") else structure
+        inner = structure[2][0] if self._word else structure
         body = self._of._traced(inner)
         if self._noun in ("grad", "value_and_grad", "hessian") and not self._has_aux:
             body.is_known = True  # one number
@@ -130,7 +146,7 @@ class Derivative(Derived):
 
     def _given(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]
                ) -> Tuple[List[Any], Structure]:
-        word = {"vjp": "cotangents", "jvp": "tangents"}.get(self._noun)
+        word = self._word
         if word is None:
             return self._of._given(args, kwargs)
         if word not in kwargs:
@@ -144,9 +160,13 @@ class Derivative(Derived):
     def _expects(self, known: Optional[Structure]) -> Structure:
         if self._noun == "vjp":
             return self._of._expects(known)
-        if self._has_aux:
+        fixed = self._fixed()
+        if self._has_aux and fixed is None:
             return ("items", tuple, (LEAF, opened(known and known[2][1])))
-        return known or LEAF
+        return known or fixed or LEAF
+
+    def _numbered(self, structure: Structure) -> Structure:
+        return self._of._numbered(structure[2][0] if self._word else structure)
 
     def _gradients(self, structure: Structure) -> Structure:
         parts = [_part(structure, name, name) for name in self._wrt]

@@ -215,6 +215,8 @@ class Function:
         self._simple = all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty
                            for p in self._signature.parameters.values())
 
+    _word: Optional[str] = None  # of an argument behind those of the Python function
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
@@ -276,18 +278,26 @@ class Function:
                 args.append(values[name])
         return self._body(*args, **kwargs)
 
+    def _is_loaded(self) -> bool:
+        return False
+
+    def _numbered(self, structure: Structure) -> Structure:
+        """The part of the structure of arguments whose number C compares."""
+        return structure
+
+    def _number(self, structure: Structure) -> int:
+        structure = self._numbered(structure)
+        with LOCK:
+            return self._structures.setdefault(structure, len(self._structures))
+
     def _tree(self, structure: Structure) -> CTree:
         spare = self._trees.get(structure)
         if spare is None:
-            with LOCK:
-                number = self._structures.setdefault(structure, len(self._structures))
             spare = self._trees.setdefault(structure, [])
-        else:
-            number = self._structures[structure]
         try:
             return spare.pop()
         except IndexError:
-            return CTree(structure, number)
+            return CTree(structure, self._number(structure))
 
     def _given(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]
                ) -> Tuple[List[Any], Structure]:
@@ -302,6 +312,10 @@ class Function:
         """The structure of the results, from those of the arguments and of the results
         of the Python function."""
         return results
+
+    def _fixed(self) -> Optional[Structure]:
+        """The structure of the results, where no Python function gives it."""
+        return None
 
     def _expects(self, known: Optional[Structure]) -> Structure:
         """What C is told of the results of the Python function."""
@@ -406,6 +420,13 @@ class Function:
 
         _out, shown = self._made(structure, body, key, run, False)
         return FunctionSession(made.value or 0, handle, self, shown)
+
+    def save(self, path: Any, force: bool = False) -> None:
+        """Writes the signatures that were called and kept, with the values of arrays
+        that they use from outside, to a file for load_function(). What belongs to the
+        structure of trees besides arrays is texts, numbers and truth values there."""
+        from .saved import save_function
+        save_function(self, path, force)
 
     # ---- what it knows ----
 

@@ -13,6 +13,7 @@
 
 #define GOLDEN        NABLA_GOLDEN_DIR "/function-v1.nabla"
 #define GOLDEN_PACKED NABLA_GOLDEN_DIR "/function-v2.nabla"
+#define GOLDEN_NOTE   NABLA_GOLDEN_DIR "/function-v3.nabla"
 
 static temp_folder folder;
 static char file[300];
@@ -326,6 +327,72 @@ Test(function_save, golden_file_of_a_packed_capture_loads) {
   cr_expect(!memcmp(want, got, sizeof want));
 }
 
+static void expect_note(const char *want) {
+  size_t size;
+  const char *note = nabla_function_borrow_note(function, &size);
+  cr_expect_eq(size, strlen(want));
+  cr_expect(note ? !memcmp(note, want, size) : !size);
+}
+
+/* Made by the third version, which has notes. */
+Test(function_save, golden_file_with_a_note_loads) {
+  float got[3];
+  const char *made = getenv("NABLA_MAKE_GOLDEN_NOTE");
+  if (made) {
+    save(affine, vector(1), (nabla_function_options){0});
+    run(vector(3), got);
+    cr_assert_eq(nabla_function_set_note(function, 6, "a note", &diag),
+                 NABLA_OK);
+    cr_assert_eq(nabla_function_save(function, made, 1, &diag), NABLA_OK);
+    return;
+  }
+  cr_assert_eq(nabla_function_load(engine, GOLDEN_NOTE, &function, &diag),
+               NABLA_OK, "%s", diag.what);
+  expect_note("a note");
+  run(vector(3), got);
+  cr_expect_float_eq(got[0], 0x1.9c744p+0F, 1e-6F);
+}
+
+Test(function_save, notes_are_replaced_and_saved) {
+  float got[3];
+  save(affine, NULL, (nabla_function_options){0});
+  run(vector(3), got);
+  expect_note("");
+  for (int i = 0; i < 2; i++)
+    cr_assert_eq(
+        nabla_function_set_note(function, 5, i ? "other" : "first", &diag),
+        NABLA_OK);
+  reload();
+  expect_note("other");
+  cr_assert_eq(nabla_function_set_note(function, 0, NULL, &diag), NABLA_OK);
+  cr_assert_eq(unlink(file), 0);
+  reload();
+  expect_note("");
+  cr_expect_eq(nabla_function_set_note(function, SIZE_MAX / 4, "", &diag),
+               NABLA_TOO_LARGE);
+}
+
+/* A loaded function takes any tree of results with as many leaves. */
+Test(function_save, results_of_another_structure_are_taken_in_order) {
+  float got[3];
+  nabla_dense dense;
+  save(affine, NULL, (nabla_function_options){0});
+  run(vector(3), got);
+  reload();
+  nabla_tree item = nabla_tree_of_array(vector(3)),
+             results[2] = {nabla_tree_of_array(NULL),
+                           nabla_tree_of_array(NULL)};
+  const nabla_tree in = nabla_tree_of_list(1, &item);
+  nabla_tree out = nabla_tree_of_list(1, results);
+  cr_assert_eq(nabla_function_call(function, &in, &out, &diag), NABLA_OK, "%s",
+               diag.what);
+  cr_assert_eq(nabla_array_read(results[0].array, &dense, &diag), NABLA_OK);
+  cr_expect(!memcmp(dense.data, got, sizeof got));
+  out = nabla_tree_of_list(2, results);
+  cr_expect_eq(nabla_function_call(function, &in, &out, &diag),
+               NABLA_INVALID_ARGUMENT);
+}
+
 static size_t read_golden(const char *path, unsigned char *out,
                           size_t capacity) {
   FILE *from = fopen(path, "rb");
@@ -358,6 +425,10 @@ static void refuse_damaged(const char *path) {
 }
 
 Test(function_save, damaged_files_are_refused) { refuse_damaged(GOLDEN); }
+
+Test(function_save, damaged_files_with_notes_are_refused) {
+  refuse_damaged(GOLDEN_NOTE);
+}
 
 Test(function_save, damaged_files_of_packed_captures_are_refused) {
   refuse_damaged(GOLDEN_PACKED);

@@ -73,7 +73,8 @@ inside /venv/bin/python3 -m pip install "${names[@]}" pytest -q --no-index \
 inside /venv/bin/python3 -c "import numpy, nabla, nabla_runtime"
 inside /venv/bin/python3 /in/tour.py
 inside /venv/bin/python3 -m pytest -q -p no:cacheprovider /in/python/test_arrays.py \
-  /in/python/test_functions.py /in/python/test_derivatives.py \
+  /in/python/test_functions.py /in/python/test_saved.py \
+  /in/python/test_derivatives.py \
   /in/python/test_misuse.py /in/python/test_dlpack.py
 for package in nabla_runtime nabla; do
   env -i PATH=/venv/bin:/usr/bin HOME=/tmp NABLA_PYTHON_PACKAGE=$package \

@@ -12,6 +12,7 @@
 #define DEFAULT_SIGNATURES ((size_t)64)
 #define TRACES_PER_KEPT    ((uint64_t)16)
 #define TEXT_LIMIT         ((size_t)1 << 20)
+#define NOTE_LIMIT         ((size_t)1 << 24)
 
 static _Atomic uint64_t last_number;
 
@@ -170,6 +171,8 @@ nabla_status nabla_function_create(nabla_engine *engine,
   function->number = atomic_fetch_add(&last_number, 1) + 1;
   nabla_buffer_init(&function->texts, allocator, "options of a function",
                     TEXT_LIMIT);
+  nabla_buffer_init(&function->note, allocator, "the note of a function",
+                    NOTE_LIMIT);
   pthread_mutex_init(&function->lock, NULL);
   pthread_cond_init(&function->changed, NULL);
   const nabla_status status = copy_options(function, options, diag);
@@ -227,10 +230,33 @@ void nabla_function_destroy(nabla_function *function) {
   nabla_free(allocator, function->donated, function->options.donated_count,
              sizeof *function->donated);
   nabla_buffer_deinit(&function->texts);
+  nabla_buffer_deinit(&function->note);
   if (function->release) function->release(function->options.self);
   pthread_cond_destroy(&function->changed);
   pthread_mutex_destroy(&function->lock);
   nabla_free(allocator, function, 1, sizeof *function);
+}
+
+nabla_status nabla_function_set_note(nabla_function *function, size_t size,
+                                     const void *bytes, nabla_diag *diag) {
+  NABLA_REQUIRE(function, diag);
+  if (size) NABLA_REQUIRE(bytes, diag);
+  nabla_buffer note;
+  nabla_buffer_init(&note, function->allocator, "the note of a function",
+                    NOTE_LIMIT);
+  if (size) NABLA_TRY(nabla_buffer_append(&note, bytes, size, diag));
+  pthread_mutex_lock(&function->lock);
+  nabla_buffer old = function->note;
+  function->note = note;
+  pthread_mutex_unlock(&function->lock);
+  nabla_buffer_deinit(&old);
+  return NABLA_OK;
+}
+
+const void *nabla_function_borrow_note(const nabla_function *function,
+                                       size_t *out_size) {
+  if (out_size) *out_size = function ? function->note.size : 0;
+  return function && function->note.size ? function->note.data : NULL;
 }
 
 nabla_status nabla_function_count(nabla_function *function,
@@ -255,6 +281,26 @@ static nabla_traced *find(const nabla_function *function, XXH128_hash_t hash,
                      traced->key_size == key->size &&
                      !memcmp(traced->key, key->data, key->size)))
     traced = traced->chain;
+  return traced;
+}
+
+/* Finds the signature of a call. Those of a loaded function give their results
+ * to any tree of as many leaves: the program in whose place it stands may not
+ * know the structure. */
+static nabla_traced *find_call(const nabla_function_arguments *call,
+                               XXH128_hash_t hash) {
+  const nabla_function *function = call->function;
+  const nabla_buffer *key = &call->key;
+  nabla_traced *traced = find(function, hash, key);
+  if (traced || !function->is_loaded) return traced;
+  const size_t dims = call->dims.size;
+  for (traced = function->newest; traced; traced = traced->older)
+    if (traced->result_count == call->result_count &&
+        traced->key_size >= call->arguments_size + dims &&
+        !memcmp(traced->key, key->data, call->arguments_size) &&
+        (!dims || !memcmp(traced->key + traced->key_size - dims,
+                          key->data + key->size - dims, dims)))
+      break;
   return traced;
 }
 
@@ -471,7 +517,7 @@ static nabla_status take(const nabla_function_arguments *call,
   nabla_function *function = call->function;
   const XXH128_hash_t hash = XXH3_128bits(call->key.data, call->key.size);
   for (;;) {
-    nabla_traced *traced = find(function, hash, &call->key);
+    nabla_traced *traced = find_call(call, hash);
     if (!traced)
       return function->is_loaded ? nabla_function_refuse_unsaved(call, diag)
                                  : trace_new(call, hash, out, diag);
@@ -498,7 +544,7 @@ nabla_status nabla_function_find_saved(const nabla_function_arguments *call,
   nabla_function *function = call->function;
   const XXH128_hash_t hash = XXH3_128bits(call->key.data, call->key.size);
   pthread_mutex_lock(&function->lock);
-  const nabla_traced *traced = find(function, hash, &call->key);
+  const nabla_traced *traced = find_call(call, hash);
   const nabla_status status = traced
                                   ? check_saved(call, traced, diag)
                                   : nabla_function_refuse_unsaved(call, diag);

@@ -77,6 +77,7 @@ struct nabla_function {
   nabla_function_dim *dims;
   nabla_function_replacement *states, *donated;
   nabla_buffer texts;
+  nabla_buffer note;
   pthread_mutex_t lock;   /* of all below */
   pthread_cond_t changed; /* a signature was traced */
   nabla_traced *buckets[NABLA_FUNCTION_BUCKETS];
@@ -91,8 +92,9 @@ typedef struct nabla_function_arguments {
   const nabla_tree *arguments, *results;
   nabla_array **leaves; /* of the arguments */
   size_t count;
-  size_t result_count; /* of which those at open places may be too many */
-  bool has_open;       /* results whose structure the callback gives */
+  size_t result_count;   /* of which those at open places may be too many */
+  bool has_open;         /* results whose structure the callback gives */
+  size_t arguments_size; /* bytes of the key without results and sizes */
   nabla_buffer leaves_memory, key;
   nabla_buffer dims;  /* int64_t for each dimension of each leaf: -1 - number of
                          its name, or its size */

@@ -124,6 +124,7 @@ nabla_status nabla_function_read(nabla_function_arguments *call,
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "the function %s: an argument is an open place",
                       function->options.name);
+  call->arguments_size = call->key.size;
   call->leaves = (nabla_array **)(void *)call->leaves_memory.data;
   walk.leaf = count_result;
   walk.has_names = false;

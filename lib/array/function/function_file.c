@@ -211,6 +211,7 @@ static void read_body(reader *r, nabla_function_file *file) {
   }
   file->state_count = read_replacements(r, &file->states);
   file->donated_count = read_replacements(r, &file->donated);
+  if (r->version >= 3) file->note = read_bytes(r);
   memory = NULL;
   file->signature_count = read_list(r, 41, sizeof *file->signatures, &memory);
   file->signatures = memory;

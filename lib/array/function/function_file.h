@@ -12,6 +12,9 @@
  *
  * Magic, version, size and hash are checked before the body is read.
  *
+ * Version 3 has a note, bytes, before the signatures. A file without any is
+ * written as version 1 or 2.
+ *
  * Version 2 has captured packed arrays: the dtype of such a capture is
  * UINT32_MAX, and the members of nabla_file_packed follow. A file without any
  * is written as version 1. */
@@ -24,7 +27,7 @@
 #include "nabla/executable.h"
 #include "nabla/function.h"
 
-#define NABLA_FUNCTION_FILE_VERSION 2 /* the newest; 1 is read too */
+#define NABLA_FUNCTION_FILE_VERSION 3 /* the newest; 1 and 2 are read too */
 /* Stands in the file for the dtype of a captured packed array. */
 #define NABLA_FUNCTION_FILE_PACKED UINT32_MAX
 #define NABLA_FUNCTION_FILE_HEADER ((size_t)40)
@@ -78,13 +81,14 @@ typedef struct nabla_file_signature {
 /* A function. Texts and bytes of one that was read lie in the file's bytes. */
 typedef struct nabla_function_file {
   const nabla_allocator *allocator; /* of the lists */
-  uint32_t version;                 /* 2 if a packed array was captured */
+  uint32_t version; /* 3 with a note, 2 if a packed array was captured */
   const char *name;
   uint32_t operation_count; /* names of all operations in the programs */
   uint32_t dim_count, state_count, donated_count, signature_count;
   const char **operations;
   nabla_function_dim *dims;
   nabla_function_replacement *states, *donated;
+  nabla_file_bytes note;
   nabla_file_signature *signatures;
 } nabla_function_file;
 

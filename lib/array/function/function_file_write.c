@@ -140,6 +140,7 @@ static void put_body(writer *w, const nabla_function_file *file) {
   }
   put_replacements(w, file->state_count, file->states);
   put_replacements(w, file->donated_count, file->donated);
+  if (file->version >= 3) put_bytes(w, file->note);
   put_count(w, file->signature_count);
   for (uint32_t i = 0; i < file->signature_count; i++)
     put_signature(w, &file->signatures[i]);

@@ -172,6 +172,9 @@ static nabla_status make_function(loading *l) {
                                   &options, &l->function, l->diag));
   l->function->options.self = l->function;
   l->function->is_loaded = true;
+  if (file->note.size)
+    return nabla_function_set_note(l->function, (size_t)file->note.size,
+                                   file->note.data, l->diag);
   return NABLA_OK;
 }
 

@@ -29,6 +29,7 @@ typedef struct saving {
   nabla_buffer parts;      /* saved_signature      */
   nabla_buffer signatures; /* nabla_file_signature */
   nabla_buffer operations; /* const char *, of the context */
+  nabla_buffer note;       /* a copy: another thread may give another one */
   nabla_buffer out;
   uint32_t version; /* of the container */
   nabla_status status;
@@ -151,7 +152,7 @@ static nabla_status fill_packed(saving *s, const nabla_array *array,
                       "the function %s captures a packed array of an encoding "
                       "that files have no name for",
                       s->function->options.name);
-  s->version = 2;
+  if (s->version < 2) s->version = 2;
   *to = (nabla_file_packed){.encoding = name,
                             .kind = (uint32_t)layout->kind,
                             .granularity = (uint32_t)format->granularity,
@@ -245,8 +246,22 @@ static nabla_status fill_signatures(saving *s) {
 
 /* ---- files ---- */
 
+static nabla_status take_note(saving *s) {
+  nabla_function *function = s->function;
+  nabla_status status = NABLA_OK;
+  pthread_mutex_lock(&function->lock);
+  if (function->note.size) {
+    s->version = 3;
+    status = nabla_buffer_append(&s->note, function->note.data,
+                                 function->note.size, s->diag);
+  }
+  pthread_mutex_unlock(&function->lock);
+  return status;
+}
+
 static nabla_status write_body(saving *s) {
   const nabla_function *function = s->function;
+  NABLA_TRY(take_note(s));
   NABLA_TRY(
       nabla_engine_take_recorder(function->engine, &s->recorder, s->diag));
   NABLA_TRY(take_signatures(s));
@@ -262,6 +277,7 @@ static nabla_status write_body(saving *s) {
       .states = function->states,
       .donated_count = (uint32_t)function->options.donated_count,
       .donated = function->donated,
+      .note = {s->note.data, s->note.size},
       .signature_count =
           (uint32_t)(s->signatures.size / sizeof(nabla_file_signature)),
       .signatures = (nabla_file_signature *)(void *)s->signatures.data};
@@ -303,6 +319,7 @@ static void deinit(saving *s) {
   nabla_buffer_deinit(&s->parts);
   nabla_buffer_deinit(&s->signatures);
   nabla_buffer_deinit(&s->operations);
+  nabla_buffer_deinit(&s->note);
   nabla_buffer_deinit(&s->out);
   if (s->recorder) nabla_engine_give_recorder(s->function->engine, s->recorder);
 }
@@ -316,6 +333,7 @@ nabla_status nabla_function_save(nabla_function *function, const char *path,
   nabla_buffer_init(&s.parts, allocator, "signatures", SIZE_MAX / 2);
   nabla_buffer_init(&s.signatures, allocator, "signatures", SIZE_MAX / 2);
   nabla_buffer_init(&s.operations, allocator, "operations", SIZE_MAX / 2);
+  nabla_buffer_init(&s.note, allocator, "a note", SIZE_MAX / 2);
   nabla_buffer_init(&s.out, allocator, "a saved function", SIZE_MAX / 2);
   nabla_status status = write_body(&s);
   if (!status) status = write_file(&s, path, force);

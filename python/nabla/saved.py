@@ -1,0 +1,222 @@
+"""Functions in files: what Python keeps of them, and functions that were loaded."""
+import ctypes
+import functools
+import importlib
+import inspect
+import json
+import threading
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from ._errors import InvalidArgument, Unsupported
+from ._library import LIB, Handle, call, create, to_path
+from ._scopes import engine
+from .functions import Function, _Trace
+from .trees import LEAF, NONE, Structure, closed, flatten
+
+_KINDS = ("POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "VAR_POSITIONAL", "KEYWORD_ONLY")
+
+
+# ---- structures as JSON ----
+
+def _value(value: Any) -> Any:
+    """A value of a structure."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if type(value) is tuple:
+        return {"tuple": [_value(item) for item in value]}
+    raise Unsupported("a file cannot keep the value %r of a tree: it is no text, number, "
+                      "truth value or tuple of these" % (value,))
+
+
+def _class(type_: type) -> str:
+    if "<locals>" in type_.__qualname__:
+        raise Unsupported("a file cannot keep %s, which is defined in a function" %
+                          type_.__qualname__)
+    return "%s:%s" % (type_.__module__, type_.__qualname__)
+
+
+def _write(structure: Structure) -> Any:
+    kind = structure[0]
+    if kind in ("leaf", "none"):
+        return kind
+    if kind == "static":
+        return {"static": _value(structure[2])}
+    children = [_write(child) for child in structure[-1]]
+    type_ = structure[1]
+    if type_ in (list, tuple):
+        return {type_.__name__: children}
+    out = {"dict": list(structure[2])} if type_ is dict else \
+        {"class": _class(type_), "names": list(structure[2]) if kind == "fields" else None}
+    return dict(out, children=children)
+
+
+def _read_value(value: Any) -> Any:
+    return tuple(map(_read_value, value["tuple"])) if isinstance(value, dict) else value
+
+
+def _read(text: Any) -> Structure:
+    if text in ("leaf", "none"):
+        return LEAF if text == "leaf" else NONE
+    if "static" in text:
+        value = _read_value(text["static"])
+        return ("static", type(value), value)
+    for type_ in (list, tuple):
+        if type_.__name__ in text:
+            return ("items", type_, tuple(map(_read, text[type_.__name__])))
+    children = tuple(map(_read, text["children"]))
+    if "dict" in text:
+        return ("fields", dict, tuple(text["dict"]), children)
+    module, _, name = text["class"].partition(":")
+    found = functools.reduce(getattr, name.split("."), importlib.import_module(module))
+    if text["names"] is None:
+        return ("items", found, children)
+    return ("fields", found, tuple(text["names"]), children)
+
+
+# ---- notes ----
+
+def _parameter(parameter: inspect.Parameter) -> List[Any]:
+    out = [parameter.name, _KINDS.index(parameter.kind.name)]
+    if parameter.default is not parameter.empty:
+        out.append(_value(parameter.default))
+    return out
+
+
+def note_of(function: Function) -> bytes:
+    """What a file keeps of a function for Python: its parameters, and the structures of
+    arguments and results."""
+    numbers = sorted(function._structures, key=function._structures.__getitem__)
+    results = [[_write(structure), types, _write(closed(function._shown(structure, found)))]
+               for (structure, types), found in function._results.items()]
+    return json.dumps({
+        "python": 1, "name": function._body.__name__, "word": function._word,
+        "parameters": [_parameter(p) for p in function._signature.parameters.values()],
+        "static": sorted(function._static), "structures": [_write(s) for s in numbers],
+        "results": results, "dims": [[name, dim, text] for name, of in
+                                     function._dims().items() for dim, text in of.items()],
+        "donate": function._options[1], "states": function._options[2],
+    }).encode()
+
+
+def save_function(function: Function, path: Any, force: bool = False) -> None:
+    """Function.save."""
+    handle, note = function._started(), note_of(function)
+    call(LIB.nabla_function_set_note, handle.value, len(note), note)
+    call(LIB.nabla_function_save, handle.value, to_path(path), int(force))
+
+
+# ---- loaded functions ----
+
+def _unknown(name: str) -> Callable[..., Any]:
+    def body(*args: Any, **kwargs: Any) -> Any:
+        raise Unsupported("%s was loaded: there is no Python function" % name)
+
+    body.__name__ = body.__qualname__ = name
+    return body
+
+
+class Loaded(Function):
+    """A function that was loaded from a file: it is called, and has derivatives and
+    batches, as the one that was saved, for the signatures that this had."""
+
+    def __init__(self, path: Any, results: Any):
+        self._handle = Handle(create(LIB.nabla_function_load, engine(), to_path(path)),
+                              LIB.nabla_function_destroy)
+        size = ctypes.c_size_t()
+        at = LIB.nabla_function_borrow_note(self._handle.value, ctypes.byref(size))
+        note = json.loads(ctypes.string_at(at, size.value)) if at else None
+        self._named, self._trees, self._keeps = {}, {}, []
+        self._first = threading.RLock()
+        self._has_note = note is not None
+        self._word = None
+        self._static = frozenset()
+        self._results, self._structures = {}, {}
+        if note is None:  # of a program in C
+            self._options = ({}, {}, {}, 0, 0)
+            self._body = _unknown("main")
+            self._signature = inspect.signature(lambda *arguments: None)
+            self._only: Optional[Structure] = flatten(results)[1]
+        else:
+            self._take_note(note)
+        functools.update_wrapper(self, self._body)
+        self._simple = all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty
+                           for p in self._signature.parameters.values())
+
+    def _take_note(self, note: Dict[str, Any]) -> None:
+        dims: Dict[str, Dict[int, str]] = {}
+        for name, dim, text in note["dims"]:
+            dims.setdefault(name, {})[dim] = text
+        self._options = (dims, note["donate"], note["states"], 0, 0)
+        self._body, self._word = _unknown(note["name"]), note["word"]
+        kinds = [getattr(inspect.Parameter, kind) for kind in _KINDS]
+        self._signature = inspect.Signature([
+            inspect.Parameter(p[0], kinds[p[1]],
+                              default=_read_value(p[2]) if len(p) > 2
+                              else inspect.Parameter.empty)
+            for p in note["parameters"]])
+        self._static = frozenset(note["static"])
+        self._structures = {_read(s): i for i, s in enumerate(note["structures"])}
+        for structure, types, results in note["results"]:
+            key = (_read(structure), tuple(tuple(type_) for type_ in types))
+            self._results[key] = _read(results)
+        found = set(self._results.values())
+        self._only = found.pop() if len(found) == 1 else None
+
+    def _create(self) -> Handle:
+        raise NotImplementedError
+
+    def _given(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]
+               ) -> Tuple[List[Any], Structure]:
+        if not self._has_note:
+            leaves, structure = flatten(list(args))
+            if kwargs:
+                raise TypeError("a function that C saved has no names of arguments")
+            return leaves, structure
+        if self._word is None:
+            return super()._given(args, kwargs)
+        if self._word not in kwargs:
+            raise TypeError("%s needs %s=" % (self._body.__name__, self._word))
+        kwargs = dict(kwargs)
+        more, second = flatten(kwargs.pop(self._word))
+        leaves, first = super()._given(args, kwargs)
+        return leaves + more, ("items", list, (first, second))
+
+    def _is_loaded(self) -> bool:
+        return True
+
+    def _number(self, structure: Structure) -> int:
+        return super()._number(structure) if self._has_note else -1
+
+    def _numbered(self, structure: Structure) -> Structure:
+        return structure if self._word is None else structure[2][0]
+
+    def _traced(self, structure: Structure) -> _Trace:
+        return _Trace(self._body, self._keeps)
+
+    def _fixed(self) -> Optional[Structure]:
+        if self._only is None:
+            raise Unsupported("the results of %s have several structures: it is called, "
+                              "but nothing is made from it" % self._body.__name__)
+        return self._only
+
+    def _expects(self, known: Optional[Structure]) -> Structure:
+        # C says which signatures there are
+        return known or self._only or next(iter(self._results.values()), LEAF)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Computes the results; while another function is traced, as a part of that."""
+        return self._called(args, kwargs)
+
+    def __repr__(self) -> str:
+        return "<nabla.Function %s, loaded>" % self._body.__name__
+
+
+def load_function(path: Any, results: Any = 0.0) -> Function:
+    """Reads a function that Function.save wrote. It is called as that one was, makes
+    sessions, and grad(), vmap() and others make functions of it; a signature that was
+    not saved is an error. A file is as trusted as code.
+
+    results: of a file that a program in C wrote, which keeps no structure of results: a
+    tree of the structure that they shall have, in order; by default one array. Its
+    arguments are given in order, as a list."""
+    return Loaded(path, results)

@@ -1,0 +1,168 @@
+"""Functions in files."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections import namedtuple
+
+import numpy as np
+
+import nabla as nb
+
+Pair = namedtuple("Pair", "first second")
+random = np.random.default_rng(7)
+
+
+def f32(*shape):
+    return random.standard_normal(shape).astype(np.float32)
+
+
+W = nb.array(f32(3, 4))
+
+
+def body(x, scale=2.0, *, twice=False):
+    y = nb.linear(x, W) * scale
+    return {"y": y * 2 if twice else y, "sums": (y.sum(), [x]), "pair": Pair(y, None),
+            "text": "kept"}
+
+
+def loss(params, x):
+    return ((nb.linear(x, params["w"]) + params["b"]) ** 2).sum()
+
+
+# another process, which has no Python function
+READ = """
+import sys, numpy as np, nabla as nb
+f = nb.load_function(sys.argv[1])
+out = f(np.ones((2, 4), np.float32))
+np.save(sys.argv[2], out["y"].numpy())
+assert type(out["sums"]) is tuple and type(out["sums"][1]) is list, out
+"""
+
+
+class Saved(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "f.nabla")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def test_results_have_their_structure(self):
+        f, x = nb.function(body), f32(2, 4)
+        want, doubled = f(x), f(x, 3.0, twice=True)
+        f.save(self.path)
+        loaded = nb.load_function(self.path)
+        got = loaded(x)
+        np.testing.assert_array_equal(got["y"].numpy(), want["y"].numpy())
+        np.testing.assert_array_equal(got["sums"][1][0].numpy(), x)
+        self.assertIsInstance(got["pair"], Pair)
+        self.assertEqual((got["pair"].second, got["text"]), (None, "kept"))
+        np.testing.assert_array_equal(loaded(x, scale=3.0, twice=True)["y"].numpy(),
+                                      doubled["y"].numpy())
+        self.assertEqual(loaded.statistics.misses, 0)
+        self.assertIn("loaded", repr(loaded))
+        with self.assertRaisesRegex(nb.InvalidArgument, "no signature"):
+            loaded(f32(3, 4))
+        with self.assertRaises(nb.Exists):
+            f.save(self.path)
+        loaded.save(self.path, force=True)  # what was loaded is saved again
+        np.testing.assert_array_equal(nb.load_function(self.path)(x)["y"].numpy(),
+                                      want["y"].numpy())
+
+    def test_another_process(self):
+        f = nb.function(body)
+        want = f(np.ones((2, 4), np.float32))["y"].numpy()
+        f.save(self.path)
+        out = os.path.join(self.folder.name, "y.npy")
+        with open(os.path.join(self.folder.name, "test_saved.py"), "w") as module:
+            module.write("from collections import namedtuple\n"
+                         "Pair = namedtuple('Pair', 'first second')\n")
+        path = os.pathsep.join([self.folder.name] + [p for p in sys.path if p])
+        subprocess.run([sys.executable, "-c", READ, self.path, out], check=True,
+                       env=dict(os.environ, PYTHONPATH=path))
+        np.testing.assert_array_equal(np.load(out), want)
+
+    def test_named_dimensions(self):
+        f = nb.function(lambda x: (x + 1, x.sum()), dims={"x": {0: "n"}})
+        f(f32(3))
+        f.save(self.path)
+        loaded, x = nb.load_function(self.path), f32(7)
+        np.testing.assert_array_equal(loaded(x)[0].numpy(), x + 1)
+
+    def test_functions_of_loaded_ones(self):
+        params, x = {"w": f32(3, 4), "b": f32(3)}, f32(5, 4)
+        f = nb.function(loss)
+        value = f(params, x).item()
+        want = nb.grad(f)(params, x)
+        f.save(self.path)
+        loaded = nb.load_function(self.path)
+        got = nb.grad(loaded)(params, x)
+        for name in ("w", "b"):
+            np.testing.assert_allclose(got[name].numpy(), want[name].numpy(), rtol=1e-6)
+        both = nb.value_and_grad(loaded, wrt="params.b")(params, x)
+        self.assertAlmostEqual(both[0].item(), value, places=3)
+        results, gradient = nb.vjp(loaded, wrt="params.b")(
+            params, x, cotangents=np.float32(2))
+        np.testing.assert_allclose(gradient.numpy(), 2 * want["b"].numpy(), rtol=1e-5)
+        _, tangent = nb.jvp(loaded, wrt="params.b")(
+            params, x, tangents=np.float32([1, 0, 0]))
+        self.assertAlmostEqual(tangent.item(), want["b"].numpy()[0].item(), places=3)
+        batched = nb.vmap(loaded, {"params": None})(params, np.stack([x, 2 * x]))
+        self.assertAlmostEqual(batched.numpy()[0].item(), value, places=3)
+        outer = nb.function(lambda p, x: loaded(p, x) + nb.call_function(loaded, p, x))
+        self.assertAlmostEqual(outer(params, x).item(), 2 * value, places=2)
+
+    def test_derivatives_are_saved(self):
+        params, x = {"w": f32(3, 4), "b": f32(3)}, f32(5, 4)
+        step = nb.value_and_grad(loss)
+        value, gradients = step(params, x)
+        step.save(self.path)
+        got = nb.load_function(self.path)(params, x)
+        self.assertEqual(got[0].item(), value.item())
+        np.testing.assert_array_equal(got[1]["w"].numpy(), gradients["w"].numpy())
+        pull = nb.vjp(loss)
+        _, want = pull(params, x, cotangents=np.float32(2))
+        pull.save(self.path, force=True)
+        _, back = nb.load_function(self.path)(params, x, cotangents=np.float32(2))
+        np.testing.assert_array_equal(back["b"].numpy(), want["b"].numpy())
+
+    def test_states(self):
+        f = nb.function(lambda t, x: {"t": t + x, "y": (t + x) * 2}, states={"t": "t"})
+        f.session(np.float32([1]), np.float32([2]))
+        f.save(self.path)
+        session = nb.load_function(self.path).session(np.float32([1]), np.float32([2]))
+        session.run(np.float32([2]))
+        self.assertEqual(session.run(np.float32([2])).tolist(), [10])
+
+    def test_a_file_of_c(self):
+        golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir,
+                              "golden", "function-v1.nabla")
+        if not os.path.exists(golden):
+            self.skipTest("no golden files beside the tests")
+        x = np.float32([.3, 1.3, 2.3])
+        want = np.tanh(x + np.float32(.3)) * 3
+        for results in (0.0, [0.0]):
+            out = nb.load_function(golden, results)(x)
+            out = out[0] if isinstance(results, list) else out
+            np.testing.assert_allclose(out.numpy(), want, rtol=1e-6)
+
+    def test_what_cannot_be_saved(self):
+        f = nb.function(lambda x: x + 1)
+        with self.assertRaisesRegex(nb.InvalidArgument, "no signature"):
+            f.save(self.path)
+
+        class Local:
+            pass
+
+        f = nb.function(lambda x, how: x + 1, static=["how"])
+        f(f32(2), Local)
+        with self.assertRaisesRegex(nb.Unsupported, "cannot keep the value"):
+            f.save(self.path)
+        with self.assertRaises(nb.InputOutput):
+            nb.load_function(self.path)
+
+
+if __name__ == "__main__":
+    unittest.main()
