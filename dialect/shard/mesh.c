@@ -1,6 +1,7 @@
 /* Meshes, and what makes axes of one legal. */
 #include <inttypes.h>
 #include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -114,6 +115,13 @@ static bool read_axis(const nabla_mesh *mesh, MlirAttribute name,
   return true;
 }
 
+static bool is_size(MlirAttribute attribute) {
+  if (!mlirAttributeIsAInteger(attribute)) return false;
+  MlirType type = mlirAttributeGetType(attribute);
+  return mlirTypeIsAInteger(type) && mlirIntegerTypeIsSignless(type) &&
+         mlirIntegerTypeGetWidth(type) == 64;
+}
+
 bool nabla_mesh_read(MlirOperation op, nabla_mesh *out,
                      char message[NABLA_MESSAGE_SIZE]) {
   MlirStringRef name = mlirStringAttrGetValue(
@@ -121,16 +129,21 @@ bool nabla_mesh_read(MlirOperation op, nabla_mesh *out,
   MlirAttribute axes = mlirOperationGetAttributeByName(op, ref("axes"));
   const intptr_t count = mlirArrayAttrGetNumElements(axes) / 2;
   *out = (nabla_mesh){.devices = 1};
-  if (name.length >= NABLA_MESH_NAME)
-    return fail(message, "has a name of at least %d bytes", NABLA_MESH_NAME);
-  memcpy(out->name, name.data, name.length);
+  if (!nabla_mesh_name_parse(name.data, name.length, out->name))
+    return fail(message,
+                "is named '%.*s'; shardings name meshes by at most %d letters, "
+                "digits, '_', '.' and '-'",
+                (int)(name.length < 40 ? name.length : 40), name.data,
+                NABLA_MESH_NAME - 1);
+  if (mlirArrayAttrGetNumElements(axes) % 2)
+    return fail(message, "has an axis without a size");
   if (count > NABLA_MESH_MAX_AXES)
     return fail(message, "has %td axes, at most %d", count,
                 NABLA_MESH_MAX_AXES);
   for (intptr_t i = 0; i < count; i++) {
     MlirAttribute text = mlirArrayAttrGetElement(axes, 2 * i);
     MlirAttribute size = mlirArrayAttrGetElement(axes, 2 * i + 1);
-    if (!mlirAttributeIsAString(text) || !mlirAttributeIsAInteger(size))
+    if (!mlirAttributeIsAString(text) || !is_size(size))
       return fail(message, "has axes that are no names with sizes");
     if (!read_axis(out, text, size, out->axes[i], &out->sizes[i], message))
       return false;

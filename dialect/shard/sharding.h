@@ -44,6 +44,9 @@ bool nabla_sharding_parse(const char *text, size_t size, nabla_sharding *out,
                           char message[NABLA_MESSAGE_SIZE]);
 /* Reads an axis as in a list of strings: `model`, or `model:(2)2`. */
 bool nabla_axis_parse(const char *text, size_t size, nabla_axis_ref *out);
+/* Reads the name of a mesh. */
+bool nabla_mesh_name_parse(const char *text, size_t size,
+                           char out[NABLA_MESH_NAME]);
 
 /* Writes the text between "<" and ">". Returns its length, as snprintf. */
 size_t nabla_sharding_print(const nabla_sharding *sharding, char *out,

@@ -177,6 +177,13 @@ bool nabla_axis_parse(const char *text, size_t size, nabla_axis_ref *out) {
          c.at == c.end;
 }
 
+bool nabla_mesh_name_parse(const char *text, size_t size,
+                           char out[NABLA_MESH_NAME]) {
+  if (!size) return false; /* `text` may be NULL then */
+  cursor c = {text, text + size, NULL};
+  return take_word(&c, out, NABLA_MESH_NAME, "") && c.at == c.end;
+}
+
 /* ---- printing ---- */
 
 typedef struct writer {

@@ -12,7 +12,12 @@
 // RUN: not nabla-opt "%t.d/used.mlir" --nabla-import-shard 2>&1 | FileCheck "%s" --check-prefix=USED
 // RUN: not nabla-opt "%t.d/rank.mlir" --nabla-import-shard 2>&1 | FileCheck "%s" --check-prefix=RANK
 // RUN: not nabla-opt "%t.d/axes.mlir" --nabla-import-shard 2>&1 | FileCheck "%s" --check-prefix=AXES
+// RUN: not nabla-opt "%t.d/name.mlir" --nabla-import-shard 2>&1 | FileCheck "%s" --check-prefix=NAME
+// RUN: not nabla-opt "%t.d/empty.mlir" --nabla-import-shard 2>&1 | FileCheck "%s" --check-prefix=NAME
+// RUN: not nabla-opt "%t.d/huge.mlir" --nabla-import-shard 2>&1 | FileCheck "%s" --check-prefix=HUGE
 
+// NAME: 'shard.sharding' op has a grid whose name no mesh has
+// HUGE: 'nabla.mesh' op has more than 1048576 devices
 // UNKNOWN: 'shard.grid' op has an axis whose size is not known
 // HALO: 'shard.sharding' op has halos or offsets
 // COLLECTIVE: 'shard.all_reduce' op is not imported
@@ -100,3 +105,19 @@ func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
   %y = shard.shard %x to %s : tensor<8xf32>
   return %y : tensor<8xf32>
 }
+//--- name.mlir
+shard.grid @"a\00b"(shape = 2)
+func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %s = shard.sharding @"a\00b" split_axes = [[0]] : !shard.sharding
+  %y = shard.shard %x to %s : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+//--- empty.mlir
+shard.grid @""(shape = 2)
+func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %s = shard.sharding @"" split_axes = [[0]] : !shard.sharding
+  %y = shard.shard %x to %s : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+//--- huge.mlir
+shard.grid @grid(shape = 9223372036854775807x2)

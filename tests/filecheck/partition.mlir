@@ -173,3 +173,21 @@ func.func @product(%x: tensor<8xi1> {nabla.sharding = #nabla.sharding<@m, [{"a"}
   %y = nabla.reduce prod %x dims = [0] : tensor<8xi1>
   return %y : tensor<i1>
 }
+// -----
+// Values that a region of another dialect makes are brought together in it.
+nabla.mesh @m <["a"=2]>
+// CHECK-LABEL: func.func @foreign_region
+// CHECK: scf.if
+// CHECK-NEXT: %[[P:.*]] = nabla.all_slice
+// CHECK-NEXT: %[[W:.*]] = nabla.all_gather %[[P]] dim = 0 axes = ["a"] : tensor<4xf32> -> tensor<8xf32>
+// CHECK-NEXT: scf.yield %[[W]] : tensor<8xf32>
+func.func @foreign_region(%x: tensor<8xf32>, %at: tensor<i1>) -> tensor<8xf32> {
+  %c = tensor.extract %at[] : tensor<i1>
+  %r = scf.if %c -> tensor<8xf32> {
+    %y = nabla.sharding_constraint %x : tensor<8xf32> sharding = #nabla.sharding<@m, [{"a"}]>
+    scf.yield %y : tensor<8xf32>
+  } else {
+    scf.yield %x : tensor<8xf32>
+  }
+  return %r : tensor<8xf32>
+}

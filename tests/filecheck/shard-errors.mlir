@@ -13,6 +13,21 @@ nabla.mesh @m <["a"=1048576, "b"=2]>
 // expected-error @+1 {{an axis has a name of at most 31 letters, digits, '_', '.' and '-', not 'a b'}}
 nabla.mesh @m <["a b"=2]>
 // -----
+// expected-error @+1 {{is named 'a b'; shardings name meshes by at most 63 letters, digits, '_', '.' and '-'}}
+nabla.mesh @"a b" <["a"=2]>
+// -----
+// expected-error @+1 {{is named ''}}
+nabla.mesh @"" <["a"=2]>
+// -----
+// expected-error @+1 {{has an axis without a size}}
+"nabla.mesh"() {sym_name = "m", axes = ["a", 2, "b"]} : () -> ()
+// -----
+// expected-error @+1 {{has axes that are no names with sizes}}
+"nabla.mesh"() {sym_name = "m", axes = ["a", 36893488147419103234 : i128]} : () -> ()
+// -----
+// expected-error @+1 {{has axes that are no names with sizes}}
+"nabla.mesh"() {sym_name = "m", axes = ["a", 2 : index]} : () -> ()
+// -----
 // expected-error @+1 {{bandwidth has 1 numbers, the mesh has 2 axes}}
 nabla.mesh @m <["a"=2, "b"=2]> {bandwidth = [1.0]}
 // -----

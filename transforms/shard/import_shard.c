@@ -99,9 +99,10 @@ static bool read_sharding(MlirOperation op, nabla_sharding *out) {
     return fail(op,
                 "has halos or offsets; pieces of a #nabla.sharding have "
                 "one size and do not overlap");
-  if (grid.length >= NABLA_MESH_NAME)
-    return fail(op, "has a grid whose name is too long for a mesh");
-  memcpy(out->mesh, grid.data, grid.length);
+  if (!nabla_mesh_name_parse(grid.data, grid.length, out->mesh))
+    return fail(op,
+                "has a grid whose name no mesh has: at most 63 letters, "
+                "digits, '_', '.' and '-'");
   nabla_text_add_attribute(&text, attribute_of(op, "split_axes"));
   const char *list =
       !text.failed && text.data ? strstr(text.data, "axisarray") : NULL;

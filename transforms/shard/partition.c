@@ -181,14 +181,25 @@ typedef struct inside {
   bool failed;
 } inside;
 
-/* Operations in regions see whole values. */
+static bool is_made_in(MlirOperation outer, MlirValue value) {
+  MlirOperation op =
+      mlirValueIsABlockArgument(value)
+          ? mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(value))
+          : mlirOpResultGetOwner(value);
+  while (!mlirOperationIsNull(op) && !mlirOperationEqual(op, outer))
+    op = mlirOperationGetParentOperation(op);
+  return !mlirOperationIsNull(op);
+}
+
+/* Operations in regions see whole values of outside. */
 static MlirWalkResult bring_inside(MlirOperation op, void *self) {
   inside *in = self;
   if (mlirOperationEqual(op, in->outer)) return MlirWalkResultAdvance;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     MlirValue value = mlirOperationGetOperand(op, i);
     const nabla_division from = layout_of(in->p, value);
-    if (!nabla_layout_takes(from.type) || nabla_layout_is_whole(&from))
+    if (!nabla_layout_takes(from.type) || nabla_layout_is_whole(&from) ||
+        is_made_in(in->outer, value))
       continue;
     MlirOperation first;
     const nabla_division whole = nabla_layout_whole(from.type);
