@@ -268,7 +268,9 @@ typedef struct nabla_call_partitioner {
    * nabla/custom_call.h). No program: the call itself, of the pieces. NULL: the
    * same, where results are divided as `infer` says, and operands as
    * `propagate` says of these results; what they do not say, or refuse, is
-   * whole. Refused: an error of the compilation. */
+   * whole. Refused: an error of the compilation. Regions of one device have no
+   * padding: an array that would have some is whole, and a sharding that does
+   * not divide an array evenly is refused. */
   int (*partition)(const nabla_partition_call *call);
   /* 1: a call that is not pure may be done by every device. 0: such a call is
    * an error where an axis of the mesh divides none of its arrays. */

@@ -715,8 +715,18 @@ static void agree(nabla_divided_call *call) {
     call->results[i] = nabla_layout_whole(call->results[i].type);
 }
 
+/* Arrays that would be padded are taken whole. */
+static void make_even(const partition *p, size_t count,
+                      nabla_division *layouts) {
+  for (size_t i = 0; i < count; i++)
+    if (!nabla_divided_evenly(p->shard, &layouts[i]))
+      layouts[i] = nabla_layout_whole(layouts[i].type);
+}
+
 static bool replace_call(const partition *p, nabla_divided_call *call) {
   const nabla_call_partitioner *by = &call->partitioner->functions;
+  make_even(p, (size_t)mlirOperationGetNumOperands(call->op), call->operands);
+  make_even(p, (size_t)mlirOperationGetNumResults(call->op), call->results);
   if (!by->partition) agree(call);
   return (!by->partition || nabla_partitioner_run(call, by->partition, true)) &&
          check_effects(p, call) && nabla_divided_call_replace(call);
