@@ -192,6 +192,35 @@ func.func @f(%x: KIND {nabla.name = "x"}, %k: KIND {nabla.state = "k"},
 }
 """
 
+# Values that are written into slices of states are results of private
+# functions too, and read later.
+KEPT = """
+!k = tensor<2x8x4xf32>
+func.func private @put(%x: tensor<?x2x4xf32>, %p: index, %k: !k)
+    -> (tensor<2x?x4xf32>, !k) {
+  %c0 = arith.constant 0 : index
+  %y = nabla.transpose %x permutation = [1, 0, 2] : tensor<?x2x4xf32>
+  %n = nabla.dynamic_update_slice %k, %y at (%c0, %p, %c0
+      : index, index, index) : !k, tensor<2x?x4xf32>
+  return %y, %n : tensor<2x?x4xf32>, !k
+}
+func.func @f(%x: tensor<?x2x4xf32> {nabla.name = "x"},
+    %p: tensor<i64> {nabla.name = "p"}, %k: !k {nabla.state = "k"},
+    %b: !k {nabla.state = "b"})
+    -> (tensor<2x4xf32>, !k {nabla.state = "k"}, !k {nabla.state = "b"}) {
+  %i = tensor.extract %p[] : tensor<i64>
+  %at = arith.index_cast %i : i64 to index
+  %y, %n = func.call @put(%x, %at, %k)
+      : (tensor<?x2x4xf32>, index, !k) -> (tensor<2x?x4xf32>, !k)
+  %m = nabla.neg %x : tensor<?x2x4xf32>
+  %z, %o = func.call @put(%m, %at, %b)
+      : (tensor<?x2x4xf32>, index, !k) -> (tensor<2x?x4xf32>, !k)
+  %d = nabla.sub %y, %z : tensor<2x?x4xf32>, tensor<2x?x4xf32>
+  %s = nabla.reduce sum %d dims = [1] : tensor<2x?x4xf32>
+  return %s, %n, %o : tensor<2x4xf32>, !k, !k
+}
+"""
+
 
 def whole(rng, *shape):
     """Small integers, whose sums are exact."""
@@ -281,6 +310,18 @@ def given(rng):
     return GIVEN, inputs, states, {"k": k, "a": a, "b": b}, out
 
 
+def kept(rng):
+    inputs = {"x": whole(rng, STEPS, 3, 2, WIDTH),
+              "p": rng.integers(0, ROWS - 2, STEPS)}
+    states = {name: whole(rng, 2, ROWS, WIDTH) for name in "kb"}
+    k, b = (array.copy() for array in states.values())
+    for x, p in zip(inputs["x"], inputs["p"]):
+        k[:, p:p + 3] = x.transpose(1, 0, 2)
+        b[:, p:p + 3] = -x.transpose(1, 0, 2)
+        out = 2 * x.sum(0)
+    return KEPT, inputs, states, {"k": k, "b": b}, out
+
+
 def run(tool, folder, case):
     program, inputs, states, want, out = case
     path = os.path.join(folder, "f.mlir")
@@ -313,7 +354,7 @@ def run(tool, folder, case):
 def main():
     failed = 0
     for number, make in enumerate((put, inside, wide, decay, kernels,
-                                   scan, control, old, given)):
+                                   scan, control, old, given, kept)):
         with tempfile.TemporaryDirectory() as folder:
             wrong = run(sys.argv[1], folder,
                         make(np.random.default_rng(number)))

@@ -33,3 +33,32 @@ func.func @branch(%p: i1, %x: tensor<3xf32>) -> tensor<3xf32> {
   }
   return %r : tensor<3xf32>
 }
+
+// A value that is returned and inserted into a slice, also reshaped, is not made
+// in the slice.
+// CHECK-LABEL: @kept(
+func.func @kept(%cache: tensor<8x4xf32>, %x: tensor<2x2xf32>, %i: index) -> (tensor<2x2xf32>, tensor<8x4xf32>) {
+  // CHECK: %[[A:.*]] = bufferization.alloc_tensor() : tensor<2x2xf32>
+  // CHECK: linalg.exp ins({{.*}}) outs(%[[A]]
+  %e = tensor.empty() : tensor<2x2xf32>
+  %y = linalg.exp ins(%x : tensor<2x2xf32>) outs(%e : tensor<2x2xf32>) -> tensor<2x2xf32>
+  %flat = tensor.collapse_shape %y [[0, 1]] : tensor<2x2xf32> into tensor<4xf32>
+  %row = tensor.expand_shape %flat [[0, 1]] output_shape [1, 4] : tensor<4xf32> into tensor<1x4xf32>
+  %r = tensor.insert_slice %row into %cache[%i, 0] [1, 4] [1, 1] : tensor<1x4xf32> into tensor<8x4xf32>
+  return %y, %r : tensor<2x2xf32>, tensor<8x4xf32>
+}
+
+// One that is inserted alone is.
+// CHECK-LABEL: @inserted(
+func.func @inserted(%cache: tensor<8x4xf32>, %x: tensor<1x4xf32>, %n: index, %i: index) -> (tensor<?x4xf32>, tensor<8x4xf32>) {
+  // CHECK: %[[E:.*]] = tensor.empty() : tensor<1x4xf32>
+  // CHECK: linalg.exp ins({{.*}}) outs(%[[E]]
+  %e = tensor.empty() : tensor<1x4xf32>
+  %y = linalg.exp ins(%x : tensor<1x4xf32>) outs(%e : tensor<1x4xf32>) -> tensor<1x4xf32>
+  %r = tensor.insert_slice %y into %cache[%i, 0] [1, 4] [1, 1] : tensor<1x4xf32> into tensor<8x4xf32>
+  // CHECK: tensor.empty(%{{.*}}) : tensor<?x4xf32>
+  %f = tensor.empty(%n) : tensor<?x4xf32>
+  %c = arith.constant 0.0 : f32
+  %z = linalg.fill ins(%c : f32) outs(%f : tensor<?x4xf32>) -> tensor<?x4xf32>
+  return %z, %r : tensor<?x4xf32>, tensor<8x4xf32>
+}
