@@ -15,6 +15,14 @@ func.func @narrow(%a0: !t, %a1: !t, %a2: !t, %a3: !t, %a4: !t, %a5: !t, %a6: !t,
   return %a63 : !t
 }
 
+// A private function reads the two addresses of a descriptor alone: the rest is
+// known.
+// CALLS-LABEL: func.func private @wide(
+// CALLS: %[[ADDRESS:.*]] = llvm.load %{{.*}} : !llvm.ptr -> !llvm.ptr
+// CALLS: llvm.load %[[ADDRESS]] : !llvm.ptr -> !llvm.ptr
+// CALLS: %[[SECOND:.*]] = llvm.getelementptr %[[ADDRESS]][8]
+// CALLS: llvm.load %[[SECOND]] : !llvm.ptr -> !llvm.ptr
+// CALLS-NOT: -> !llvm.struct
 // What is no tensor stays an argument.
 // CHECK-LABEL: func.func private @wide(
 // CHECK-SAME: %[[TABLE:.*]]: !llvm.ptr, %[[N:.*]]: index) -> tensor<4xf32>
@@ -37,7 +45,7 @@ func.func private @wide(%a0: !t, %a1: !t, %a2: !t, %a3: !t, %a4: !t, %a5: !t, %a
   return %a64 : !t
 }
 
-// One tensor gets a descriptor of five words here, 64 pass theirs on: a loop over
+// One tensor gets the two addresses of a descriptor here, 64 pass theirs on: a loop over
 // their numbers in this function's table copies the pointers. The first number
 // stands for the tensor, whose pointer is stored after the loop.
 // CHECK-LABEL: func.func @calls(
@@ -46,15 +54,15 @@ func.func private @wide(%a0: !t, %a1: !t, %a2: !t, %a3: !t, %a4: !t, %a5: !t, %a
 // CHECK: %[[CAST:.*]] = builtin.unrealized_conversion_cast %[[OWN]], {{.*}} to !llvm.ptr
 // CHECK: call @wide(%[[CAST]], %{{.*}}) : (!llvm.ptr, index) -> tensor<4xf32>
 // CALLS-LABEL: func.func @calls(
-// CALLS: %[[MEMORY:.*]] = memref.alloc() : memref<560xi8>
+// CALLS: %[[MEMORY:.*]] = memref.alloc() : memref<536xi8>
 // CALLS: %[[TABLE:.*]] = llvm.inttoptr
 // CALLS: %[[NUMBERS:.*]] = llvm.mlir.addressof @nabla_entries_0
 // CALLS: %[[COUNT:.*]] = arith.constant 65 : i64
 // CALLS: call @nabla_fill_table(%[[TABLE]], %arg0, %[[NUMBERS]], %[[COUNT]])
-// CALLS-COUNT-2: llvm.store
+// CALLS-COUNT-3: llvm.store
 // CALLS-NOT: llvm.store
 // CALLS: call @wide(
-// CALLS-NEXT: memref.dealloc %{{.*}} : memref<560xi8>
+// CALLS-NEXT: memref.dealloc %{{.*}} : memref<536xi8>
 // ENTRY-LABEL: llvm.func @nabla_entry_calls(
 // ENTRY-SAME: %[[SERVICES:.*]]: !llvm.ptr, %[[ARGUMENTS:.*]]: !llvm.ptr, %[[RESULTS:.*]]: !llvm.ptr)
 // ENTRY: llvm.call @_mlir_ciface_calls(%[[SERVICES]], %{{.*}}, %[[ARGUMENTS]])

@@ -22,7 +22,7 @@
 // CHECK: %[[PLACE:.*]] = llvm.getelementptr %[[RESULTS]][8] :
 // CHECK: %[[TO:.*]] = llvm.load %[[PLACE]]
 // CHECK: %[[DESCRIPTOR:.*]] = builtin.unrealized_conversion_cast %[[V]]
-// CHECK: llvm.store %[[DESCRIPTOR]], %[[TO]]
+// CHECK: call @nabla_store_descriptor_2(%[[DESCRIPTOR]], %[[TO]])
 // CHECK: return{{$}}
 func.func @wide(%x: memref<4xf32>) -> (memref<4xf32>, memref<2x2xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>, memref<4xf32>) {
   %a = memref.alloc() : memref<4xf32>
@@ -60,3 +60,10 @@ func.func @tensors(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4
   %y = nabla.neg %x : tensor<4xf32>
   return %y, %y, %y, %y, %y, %y, %y, %y, %y, %y, %y, %y, %y, %y, %y, %y, %y : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// Descriptors of one rank are stored by one function, whose calls end a stretch
+// of stores.
+// CHECK-LABEL: func.func private @nabla_store_descriptor_1(
+// CHECK-SAME: passthrough = ["noinline"]
+// CHECK: llvm.store
+// CHECK-NOT: func.func private @nabla_store_descriptor_1(

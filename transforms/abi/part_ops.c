@@ -6,6 +6,7 @@
 
 #include "dialect/encoding/encoding.h"
 #include "transforms/abi/argument_table.h"
+#include "transforms/abi/known_buffer.h"
 
 #define BEGIN   "nabla_part_begin"
 #define END     "nabla_part_end"
@@ -64,10 +65,9 @@ void nabla_part_require(MlirOperation before, MlirValue bytes) {
   (void)call(before, REQUIRE, 1, &bytes, 0);
 }
 
-/* Puts `value` into a descriptor, at a field or an element of one. */
-static MlirValue insert(MlirOperation before, MlirValue descriptor,
-                        MlirValue value, intptr_t depth,
-                        const int64_t *position) {
+MlirValue nabla_part_insert(MlirOperation before, MlirValue descriptor,
+                            MlirValue value, intptr_t depth,
+                            const int64_t *position) {
   MlirContext context = nabla_op_context(before);
   MlirType type = mlirValueGetType(descriptor);
   MlirValue operands[] = {descriptor, value};
@@ -139,21 +139,23 @@ MlirValue nabla_part_result(MlirOperation alloc, uint64_t number) {
 MlirValue nabla_part_buffer(MlirOperation before, MlirValue address,
                             MlirOperation alloc) {
   MlirType buffer = nabla_result_type(alloc, 0);
+  if (nabla_known_buffer(buffer))
+    return nabla_table_op(before, NABLA_CAST, address, buffer);
   const intptr_t rank = mlirShapedTypeGetRank(buffer);
   MlirType type = nabla_table_descriptor(nabla_op_context(before), rank);
   nabla_op_spec undefined = {"llvm.mlir.undef", 0, NULL, 1, &type, 0, NULL};
   MlirValue out =
       mlirOperationGetResult(nabla_op_create(before, &undefined), 0);
   for (int64_t field = 0; field < 2; field++)
-    out = insert(before, out, address, 1, &field);
+    out = nabla_part_insert(before, out, address, 1, &field);
   const int64_t offset = 2;
-  out = insert(before, out, nabla_part_word(before, 0), 1, &offset);
+  out = nabla_part_insert(before, out, nabla_part_word(before, 0), 1, &offset);
   MlirValue sizes[NABLA_MAX_RANK], stride = nabla_part_word(before, 1);
   sizes_of(before, alloc, sizes);
   for (intptr_t i = rank; i-- > 0;) {
     const int64_t size_at[] = {3, i}, stride_at[] = {4, i};
-    out = insert(before, out, sizes[i], 2, size_at);
-    out = insert(before, out, stride, 2, stride_at);
+    out = nabla_part_insert(before, out, sizes[i], 2, size_at);
+    out = nabla_part_insert(before, out, stride, 2, stride_at);
     if (i) stride = product(before, stride, sizes[i]);
   }
   return nabla_table_op(before, NABLA_CAST, out, buffer);

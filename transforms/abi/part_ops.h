@@ -41,6 +41,11 @@ uint64_t nabla_part_element(MlirType buffer);
 MlirValue nabla_part_buffer(MlirOperation before, MlirValue address,
                             MlirOperation alloc);
 
+/* Puts `value` into a descriptor, at a field or an element of one. */
+MlirValue nabla_part_insert(MlirOperation before, MlirValue descriptor,
+                            MlirValue value, intptr_t depth,
+                            const int64_t *position);
+
 /* A block of `bytes`, and its release: upstream's deallocation leaves both as
  * they are. */
 MlirValue nabla_part_block(MlirOperation before, uint64_t bytes);

@@ -1,17 +1,29 @@
 /* nabla-table-calls: makes the tables that nabla-table-arguments asks for.
  * Before a call it allocates an array of pointers to descriptors, followed by
- * the descriptors, and frees it after the call. Arguments that the caller only
+ * the descriptors, and frees it after the call. Of buffers of known sizes only
+ * the addresses are in them. Arguments that the caller only
  * passes on keep the descriptors that they came with: a loop over a constant
  * array of their numbers copies the pointers. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
+#include <mlir-c/Dialect/LLVM.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "transforms/abi/argument_table.h"
+#include "transforms/abi/known_buffer.h"
 #include "transforms/abi/part_ops.h"
+#include "transforms/ir/llvm_ops.h"
 #include "transforms/passes.h"
+
+/* The tables made in a module. */
+typedef struct table_maker {
+  MlirBlock body; /* of the module */
+  MlirSymbolTable symbols;
+  unsigned arrays;
+  bool has_short_descriptors; /* all functions that are called are private */
+} table_maker;
 
 /* Returns the cast that names the buffers of a call; null if there is none. */
 static MlirOperation buffers_of(MlirOperation op) {
@@ -20,7 +32,8 @@ static MlirOperation buffers_of(MlirOperation op) {
     return none;
   MlirOperation cast = nabla_defining_op(mlirOperationGetOperand(op, 0));
   if (!nabla_is(cast, NABLA_CAST) || mlirOperationGetNumOperands(cast) == 0 ||
-      !mlirTypeIsAMemRef(nabla_operand_type(cast, 0)))
+      !mlirTypeIsAMemRef(nabla_operand_type(cast, 0)) ||
+      !mlirTypeIsALLVMPointerType(nabla_result_type(cast, 0)))
     return none;
   return cast;
 }
@@ -40,16 +53,25 @@ static MlirValue read_from(MlirValue buffer) {
   return mlirOperationGetOperand(load, 0);
 }
 
-static int64_t descriptor_bytes(MlirType buffer) {
-  return 8 * (3 + 2 * (int64_t)mlirShapedTypeGetRank(buffer));
+/* Whether only the two addresses of a descriptor are written: readers have the
+ * rest from the type. */
+static bool is_short(const table_maker *m, MlirType buffer) {
+  return m->has_short_descriptors && nabla_part_is_plain(buffer) &&
+         nabla_known_buffer(buffer);
 }
 
-static int64_t table_bytes(MlirOperation cast) {
+static int64_t descriptor_bytes(const table_maker *m, MlirType buffer) {
+  return is_short(m, buffer)
+             ? 16
+             : 8 * (3 + 2 * (int64_t)mlirShapedTypeGetRank(buffer));
+}
+
+static int64_t table_bytes(const table_maker *m, MlirOperation cast) {
   const intptr_t count = mlirOperationGetNumOperands(cast);
   int64_t bytes = 8 * (int64_t)count;
   for (intptr_t i = 0; i < count; i++)
     if (mlirValueIsNull(read_from(mlirOperationGetOperand(cast, i))))
-      bytes += descriptor_bytes(nabla_operand_type(cast, i));
+      bytes += descriptor_bytes(m, nabla_operand_type(cast, i));
   return bytes;
 }
 
@@ -133,12 +155,6 @@ static void passed_deinit(passed *p) {
   free(p->is_copied);
 }
 
-/* The tables made in a module. */
-typedef struct table_maker {
-  MlirBlock body; /* of the module */
-  unsigned arrays;
-} table_maker;
-
 static void declare(table_maker *m, MlirContext context, const char *text) {
   mlirBlockInsertOwnedOperation(
       m->body, 0,
@@ -195,32 +211,40 @@ static void copy_entries(table_maker *m, MlirOperation before, const passed *p,
 
 /* ---- calls ---- */
 
-static void fill(MlirOperation call, MlirOperation cast, MlirValue table,
-                 const passed *p) {
-  MlirContext context = nabla_op_context(call);
+/* Stores the descriptor of a buffer. */
+static void store_descriptor(const table_maker *m, MlirOperation before,
+                             MlirValue buffer, MlirValue place) {
+  MlirValue descriptor = nabla_known_buffer_descriptor(before, buffer);
+  if (!is_short(m, mlirValueGetType(buffer))) {
+    store(before, descriptor, place);
+    return;
+  }
+  store(before, nabla_known_buffer_field(before, descriptor, 0), place);
+  store(before, nabla_known_buffer_field(before, descriptor, 1),
+        nabla_table_address(before, place, 8));
+}
+
+static void fill(const table_maker *m, MlirOperation call, MlirOperation cast,
+                 MlirValue table, const passed *p) {
   const bool copies = p->copied >= COPIED_MIN;
   int64_t next = 8 * (int64_t)p->count; /* offset of the next descriptor */
   for (intptr_t i = 0; i < p->count; i++) {
     MlirValue buffer = mlirOperationGetOperand(cast, i);
-    MlirType type = mlirValueGetType(buffer);
     MlirValue place = read_from(buffer);
     if (copies && p->is_copied[i]) continue;
     if (mlirValueIsNull(place)) {
       place = nabla_table_address(call, table, next);
-      next += descriptor_bytes(type);
-      store(call,
-            nabla_table_op(
-                call, NABLA_CAST, buffer,
-                nabla_table_descriptor(context, mlirShapedTypeGetRank(type))),
-            place);
+      next += descriptor_bytes(m, mlirValueGetType(buffer));
+      store_descriptor(m, call, buffer, place);
     }
     store(call, place, nabla_table_address(call, table, 8 * (int64_t)i));
   }
 }
 
 static bool make_table(MlirOperation call, void *self) {
+  table_maker *m = self;
   MlirOperation cast = buffers_of(call);
-  const int64_t bytes = table_bytes(cast);
+  const int64_t bytes = table_bytes(m, cast);
   if (bytes > INT32_MAX) {
     nabla_error_at(call, "takes too many arguments: more than 2 GiB of them");
     return false;
@@ -230,8 +254,8 @@ static bool make_table(MlirOperation call, void *self) {
   if (good) {
     MlirValue memory = allocate(call, bytes);
     MlirValue table = nabla_part_address(call, memory);
-    if (p.copied >= COPIED_MIN) copy_entries(self, call, &p, table);
-    fill(call, cast, table, &p);
+    if (p.copied >= COPIED_MIN) copy_entries(m, call, &p, table);
+    fill(m, call, cast, table, &p);
     mlirOperationSetOperand(call, 0, table);
     nabla_op_spec release = {"memref.dealloc", 1, &memory, 0, NULL, 0, NULL};
     nabla_op_create(mlirOperationGetNextInBlock(call), &release);
@@ -244,11 +268,67 @@ static bool make_table(MlirOperation call, void *self) {
   return good;
 }
 
+/* ---- functions that read tables ---- */
+
+static bool refuse_short(MlirOperation call, void *self) {
+  table_maker *m = self;
+  MlirOperation callee = mlirSymbolTableLookup(
+      m->symbols, mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(
+                      call, nabla_ref("callee"))));
+  MlirAttribute visibility = {NULL};
+  if (!mlirOperationIsNull(callee))
+    visibility =
+        mlirOperationGetAttributeByName(callee, nabla_ref("sym_visibility"));
+  if (mlirAttributeIsNull(visibility) ||
+      !nabla_text_is(mlirStringAttrGetValue(visibility), "private"))
+    m->has_short_descriptors = false;
+  return true;
+}
+
+/* A buffer whose descriptor comes from a table. */
+static bool is_read(MlirOperation op) {
+  MlirValue table;
+  int64_t entry;
+  if (!nabla_is(op, NABLA_CAST) || mlirOperationGetNumResults(op) != 1)
+    return false;
+  MlirValue place = read_from(mlirOperationGetResult(op, 0));
+  return !mlirValueIsNull(place) && find_entry(place, &table, &entry);
+}
+
+/* Reads the two addresses of a descriptor alone. */
+static bool read_short(MlirOperation cast, void *self) {
+  MlirType pointer = nabla_table_pointer(nabla_op_context(cast));
+  MlirType type = nabla_result_type(cast, 0);
+  if (!is_short(self, type)) return true;
+  MlirOperation load = nabla_defining_op(mlirOperationGetOperand(cast, 0));
+  MlirValue place = mlirOperationGetOperand(load, 0);
+  MlirValue allocation = nabla_table_op(load, "llvm.load", place, pointer);
+  MlirValue address = nabla_table_op(
+      load, "llvm.load", nabla_table_address(load, place, 8), pointer);
+  MlirValue buffer = nabla_known_buffer_at(cast, allocation, address, type);
+  nabla_op_replace(cast, &buffer);
+  if (nabla_use_count(mlirOperationGetResult(load, 0)) == 0)
+    nabla_op_erase(load);
+  return true;
+}
+
 MlirLogicalResult nabla_run_table_calls(MlirOperation module,
                                         const nablaPassValue *values,
                                         void *prepared) {
   (void)values, (void)prepared;
+  static const struct {
+    bool (*want)(MlirOperation);
+    bool (*change)(MlirOperation, void *);
+  } steps[] = {{has_buffers, refuse_short},
+               {has_buffers, make_table},
+               {is_read, read_short}};
   table_maker m = {mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0)),
-                   0};
-  return nabla_ops_each(module, has_buffers, make_table, &m);
+                   mlirSymbolTableCreate(module), 0, true};
+  MlirLogicalResult result = mlirLogicalResultSuccess();
+  for (size_t i = 0;
+       i < sizeof steps / sizeof *steps && mlirLogicalResultIsSuccess(result);
+       i++)
+    result = nabla_ops_each(module, steps[i].want, steps[i].change, &m);
+  mlirSymbolTableDestroy(m.symbols);
+  return result;
 }
