@@ -20,18 +20,24 @@ typedef struct run {
   nabla_session_input *in;
   nabla_session_output *out;
   nabla_session_arrays *arrays; /* of each rank */
+  nabla_weight_desc *others;    /* packed results of ranks but the first */
   size_t bytes;                 /* of all three */
 } run;
 
 static nabla_status make(run *r, nabla_diag *diag) {
   void *memory;
+  const bool is_packed = nabla_packed_among(r->result_count, r->results);
   const size_t in = r->held * r->input_count * sizeof *r->in,
-               out = r->held * r->result_count * sizeof *r->out;
-  r->bytes = r->held * sizeof *r->arrays + in + out;
+               out = r->held * r->result_count * sizeof *r->out,
+               packed = is_packed ? (r->held - 1) * r->result_count *
+                                        sizeof *r->others
+                                  : 0;
+  r->bytes = r->held * sizeof *r->arrays + in + out + packed;
   NABLA_TRY(nabla_alloc(r->allocator, 1, r->bytes, &memory, diag));
   r->arrays = memory;
   r->in = (nabla_session_input *)(void *)(r->arrays + r->held);
   r->out = (nabla_session_output *)(void *)(r->in + r->held * r->input_count);
+  r->others = (nabla_weight_desc *)(void *)(r->out + r->held * r->result_count);
   for (uint32_t i = 0; i < r->held; i++)
     r->arrays[i] =
         (nabla_session_arrays){.struct_size = sizeof *r->arrays,
@@ -75,12 +81,15 @@ static nabla_status add_result(run *r, size_t index, nabla_diag *diag) {
   if (cut)
     NABLA_TRY(nabla_shards_make(array, cut, nabla_ranks_processes(r->ranks),
                                 r->held, diag));
-  else if (!array->dense.data && !is_open(&array->dense))
+  else if (!array->packed && !array->dense.data && !is_open(&array->dense))
     NABLA_TRY(nabla_array_allocate(array, diag));
   for (uint32_t i = 0; i < r->held; i++) {
     nabla_session_output *out = &r->out[i * r->result_count + index];
     out->dense = array->dense;
     if (i) out->dense.data = NULL;
+    if (array->packed)
+      out->weight = i ? &r->others[(i - 1) * r->result_count + index]
+                      : &array->packed->weight;
     if (cut) out->dense = nabla_shards_piece(array->shards, i);
   }
   return NABLA_OK;
@@ -97,12 +106,29 @@ static nabla_status take_open(nabla_array *array, nabla_dense *from,
   return status;
 }
 
+/* A packed result is the first rank's; those of others are dropped. */
+static void finish_packed(const run *r, nabla_array *array, bool is_first,
+                          nabla_weight_desc *weight, nabla_status status) {
+  if (is_first && !status) {
+    nabla_packed_take(array);
+    return;
+  }
+  for (uint32_t i = 0; i < weight->component_count; i++)
+    nabla_result_free(r->allocator,
+                      (void *)(uintptr_t)weight->components[i].data);
+  weight->component_count = 0;
+}
+
 /* Takes open results, and frees what the run has allocated. */
 static nabla_status finish(run *r, nabla_status status, nabla_diag *diag) {
   for (size_t k = 0; k < r->held * r->result_count; k++) {
     nabla_array *array = r->results[k % r->result_count];
     nabla_dense *dense = &r->out[k].dense;
     const bool is_first = k < r->result_count;
+    if (array->packed) {
+      finish_packed(r, array, is_first, r->out[k].weight, status);
+      continue;
+    }
     if (array->shards || !dense->data ||
         (is_first && dense->data == array->dense.data))
       continue;
@@ -129,11 +155,6 @@ nabla_status nabla_divided_run(nabla_program *program, size_t input_count,
                                nabla_array *const *inputs, size_t result_count,
                                nabla_array *const *results, nabla_diag *diag) {
   const nabla_executable *executable = nabla_program_executable(program);
-  if (nabla_packed_among(input_count, inputs) ||
-      nabla_packed_among(result_count, results))
-    return nabla_fail(diag, NABLA_UNSUPPORTED,
-                      "a program of arrays on a mesh has packed arguments or "
-                      "results");
   run r = {.allocator = executable->environment.allocator,
            .manifest = &executable->manifest,
            .input_count = input_count,

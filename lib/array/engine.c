@@ -304,10 +304,6 @@ nabla_executable *nabla_program_executable(const nabla_program *program) {
 
 nabla_status nabla_program_take_session(nabla_program *program,
                                         nabla_session **out, nabla_diag *diag) {
-  if (nabla_ranks_count(program->executable) > 1)
-    return nabla_fail(diag, NABLA_UNSUPPORTED,
-                      "a program of arrays on a mesh has packed arguments or "
-                      "results");
   *out = atomic_exchange(&program->session, NULL);
   return *out ? NABLA_OK
               : nabla_session_create(program->executable, NULL, out, diag);

@@ -170,6 +170,11 @@ static void mark_realized(nabla_array *array) {
   array->dense.data = &array->packed->weight;
 }
 
+void nabla_packed_take(nabla_array *array) {
+  array->packed->is_owned = true;
+  mark_realized(array);
+}
+
 /* ---- runs ---- */
 
 /* Copies a result for which the run allocated the memory. */
@@ -207,8 +212,7 @@ static nabla_status run_in(nabla_session *session, size_t input_count,
   nabla_status status = NABLA_OK;
   for (size_t i = 0; i < result_count; i++) {
     if (results[i]->packed) {
-      results[i]->packed->is_owned = true;
-      mark_realized(results[i]);
+      nabla_packed_take(results[i]);
     } else if (!results[i]->dense.data) {
       const nabla_status copied = copy_result(results[i], &out[i].dense, diag);
       if (!status) status = copied;

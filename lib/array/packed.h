@@ -51,6 +51,9 @@ typedef struct nabla_packed_value {
  * nothing for another array. */
 NABLA_MUST_USE nabla_status nabla_packed_prepare(nabla_array *array,
                                                  nabla_diag *diag);
+/* Makes the components that a run has allocated those of the array, which is
+ * realized. */
+void nabla_packed_take(nabla_array *array);
 /* Frees components that a run allocated, after a failure of the run; nothing
  * for another array. */
 void nabla_packed_forget(nabla_array *array);

@@ -131,9 +131,14 @@ const void *nabla_piece_in_place(const nabla_argument_cut *cut, uint32_t rank,
 /* ---- weights ------------------------------------------------------------ */
 
 typedef struct taking {
-  nabla_session *session;
+  nabla_allocations *blocks;
+  const nabla_allocator *allocator;
   const nabla_port *port;
   const nabla_argument_cut *cut;
+  uint32_t rank;
+  uint64_t copied;     /* bytes that were allocated for copies             */
+  nabla_binding *room; /* copies of a run before, which are written again, */
+                       /* and new ones; NULL: none are kept                */
   box elements;
   nabla_diag *diag;
 } taking;
@@ -144,11 +149,14 @@ static nabla_status refuse(const taking *t) {
                     t->port->name);
 }
 
-static nabla_status allocate(taking *t, uint64_t bytes, void **out) {
-  nabla_session *session = t->session;
-  *out =
-      nabla_allocations_allocate(&session->blocks, session->allocator, bytes);
-  session->piece_bytes += bytes;
+/* Memory for the copy of a component. */
+static nabla_status allocate(taking *t, uint32_t component, uint64_t bytes,
+                             void **out) {
+  *out = t->room ? (void *)(uintptr_t)t->room->data[component] : NULL;
+  if (*out) return NABLA_OK;
+  *out = nabla_allocations_allocate(t->blocks, t->allocator, bytes);
+  t->copied += bytes;
+  if (t->room) t->room->data[component] = *out;
   if (*out) return NABLA_OK;
   return nabla_fail(t->diag, NABLA_NO_MEMORY,
                     "cannot allocate %llu bytes for a piece of '%.60s'",
@@ -164,8 +172,9 @@ static uint64_t unit_bytes(const nabla_port *port,
   return slot->bytes / units;
 }
 
-/* One component: `whole` and `local` are its sizes. */
-static nabla_status take_component(taking *t, const nabla_component_slot *whole,
+/* Component `at`: `whole` and `local` are its sizes. */
+static nabla_status take_component(taking *t, uint32_t at,
+                                   const nabla_component_slot *whole,
                                    const nabla_component_slot *local,
                                    const void *data, const void **out) {
   const uint64_t unit = unit_of(t->port);
@@ -181,16 +190,16 @@ static nabla_status take_component(taking *t, const nabla_component_slot *whole,
     if ((uintptr_t)*out % nabla_element_size(whole->dtype) == 0)
       return NABLA_OK;
     void *copy;
-    NABLA_TRY(allocate(t, local->bytes, &copy));
+    NABLA_TRY(allocate(t, at, local->bytes, &copy));
     memcpy(copy, *out, (size_t)local->bytes);
     *out = copy;
     return NABLA_OK;
   }
   if (!to_units(&b, unit) || units * bytes != whole->bytes) return refuse(t);
   void *copy;
-  NABLA_TRY(allocate(t, local->bytes, &copy));
+  NABLA_TRY(allocate(t, at, local->bytes, &copy));
   copy_box(&b, bytes, data, copy);
-  nabla_mapping_drop(data, whole->bytes);
+  if (!t->room) nabla_mapping_drop(data, whole->bytes);
   *out = copy;
   return NABLA_OK;
 }
@@ -224,12 +233,12 @@ static nabla_status take_weight(taking *t, const nabla_binding *bound,
   NABLA_TRY(find_sizes(t, bound, &dense, &dense_local));
   for (uint32_t i = 0; i < t->port->rank; i++)
     out->shape[i] = dense_local.shape[i];
-  t->elements = box_of(dense.rank, dense.shape, dense_local.shape, t->cut,
-                       t->session->rank.rank);
+  t->elements =
+      box_of(dense.rank, dense.shape, dense_local.shape, t->cut, t->rank);
   NABLA_TRY(nabla_port_components(&dense, &whole, t->diag));
   NABLA_TRY(nabla_port_components(&dense_local, &local, t->diag));
   for (uint32_t i = 0; i < whole.count; i++) {
-    NABLA_TRY(take_component(t, &whole.at[i], &local.at[i], bound->data[i],
+    NABLA_TRY(take_component(t, i, &whole.at[i], &local.at[i], bound->data[i],
                              &out->data[i]));
     /* runs, which know the copy alone, cannot see that it is of zeros */
     NABLA_TRY(nabla_guarded_check(bound->data[i], t->diag));
@@ -247,7 +256,7 @@ static nabla_status make_room(taking *t, nabla_binding *out) {
     if (local->shape[i] == NABLA_DYNAMIC) return NABLA_OK; /* when it runs */
     bytes *= (uint64_t)local->shape[i];
   }
-  NABLA_TRY(allocate(t, bytes, &room));
+  NABLA_TRY(allocate(t, 0, bytes, &room));
   out->data[0] = room;
   return NABLA_OK;
 }
@@ -280,12 +289,33 @@ static const nabla_argument_cut *find_piece(const nabla_session *session,
 }
 
 /* Takes the piece of a bound weight, once for all functions. */
-static nabla_status take_bound(taking *t, const nabla_binding *bound,
-                               nabla_binding *out) {
-  const nabla_argument_cut *had = find_piece(t->session, t->cut);
+static nabla_status take_bound(const nabla_session *session, taking *t,
+                               const nabla_binding *bound, nabla_binding *out) {
+  const nabla_argument_cut *had = find_piece(session, t->cut);
   if (had == t->cut) return take_weight(t, bound, out);
-  *out = t->session->pieces[had->port];
+  *out = session->pieces[had->port];
   return NABLA_OK;
+}
+
+nabla_status nabla_piece_of_weight(const nabla_run_room *room,
+                                   const nabla_port *port,
+                                   const nabla_argument_cut *cut,
+                                   const nabla_binding *whole,
+                                   nabla_binding *out, nabla_diag *diag) {
+  for (uint32_t i = 0; i < port->rank; i++)
+    if (port->shape[i] == NABLA_DYNAMIC)
+      return nabla_fail(diag, NABLA_UNSUPPORTED,
+                        "'%.60s' is packed, of unknown size and divided among "
+                        "ranks: bind it (nabla_executable_bind)",
+                        port->name);
+  taking t = {.blocks = room->blocks,
+              .allocator = room->allocator,
+              .port = port,
+              .cut = cut,
+              .rank = room->rank.rank,
+              .room = &room->pieces[cut->port],
+              .diag = diag};
+  return take_weight(&t, whole, out);
 }
 
 nabla_status nabla_session_take_pieces(nabla_session *session,
@@ -304,9 +334,17 @@ nabla_status nabla_session_take_pieces(nabla_session *session,
     const nabla_port *port = &manifest->ports[cut->port];
     const nabla_binding *bound = &executable->bindings[cut->port];
     nabla_binding *out = &session->pieces[cut->port];
-    taking t = {.session = session, .port = port, .cut = cut, .diag = diag};
-    NABLA_TRY(bound->is_bound ? take_bound(&t, bound, out)
-                              : make_room(&t, out));
+    taking t = {.blocks = &session->blocks,
+                .allocator = session->allocator,
+                .port = port,
+                .cut = cut,
+                .rank = session->rank.rank,
+                .diag = diag};
+    const nabla_status status = bound->is_bound
+                                    ? take_bound(session, &t, bound, out)
+                                    : make_room(&t, out);
+    session->piece_bytes += t.copied;
+    NABLA_TRY(status);
   }
   return NABLA_OK;
 }

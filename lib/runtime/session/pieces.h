@@ -14,6 +14,13 @@ NABLA_MUST_USE nabla_status nabla_session_take_pieces(nabla_session *session,
 NABLA_MUST_USE nabla_status nabla_session_count_weights(
     const nabla_session *session, uint64_t *out, nabla_diag *diag);
 
+/* The piece of a weight that is the input of a run: in place where it lies in a
+ * row, else copied to memory of the session, which later runs write again. */
+NABLA_MUST_USE nabla_status nabla_piece_of_weight(
+    const nabla_run_room *room, const nabla_port *port,
+    const nabla_argument_cut *cut, const nabla_binding *whole,
+    nabla_binding *out, nabla_diag *diag);
+
 /* Copies a rank's piece, of the shape `local`, of a dense array; padding is 0.
  */
 void nabla_piece_copy(const nabla_argument_cut *cut, uint32_t rank,

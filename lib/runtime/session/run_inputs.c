@@ -193,17 +193,41 @@ static nabla_status add_in_place(nabla_run_frame *f, const nabla_port *port,
   return NABLA_OK;
 }
 
+/* Describes the input that is a weight, checked as a binding is; or the piece
+ * of this rank. */
+static nabla_status add_weight(nabla_run_frame *f, const nabla_port *port,
+                               const nabla_argument_cut *cut, size_t number,
+                               size_t *at) {
+  const nabla_weight_desc *weight = weight_at(f, number);
+  nabla_binding whole, piece;
+  NABLA_TRY(nabla_executable_check_fit(port, weight, f->diag));
+  nabla_executable_take(&whole, weight);
+  for (uint32_t i = 0; i < weight->component_count; i++)
+    nabla_run_spans_add(&f->read, weight->components[i].data,
+                        weight->components[i].bytes, number);
+  if (cut)
+    NABLA_TRY(
+        nabla_piece_of_weight(f->room, port, cut, &whole, &piece, f->diag));
+  *at += add_bound(f, cut ? &cut->local : port, cut ? &piece : &whole, *at);
+  return NABLA_OK;
+}
+
+static nabla_status refuse_dense(const nabla_run_frame *f,
+                                 const nabla_port *port, size_t number) {
+  const nabla_text_80 takes = nabla_describe_port(port);
+  return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
+                    "input %zu ('%.40s') takes %s; a dense array was given",
+                    number, port->name, takes.text);
+}
+
 /* Copies this rank's piece of an input, and describes it. One of unknown size
  * that lies in a row is used in place. */
 static nabla_status add_input_piece(nabla_run_frame *f, const nabla_port *port,
                                     const nabla_argument_cut *cut,
                                     size_t number, size_t *at) {
   int64_t shape[NABLA_ARRAY_MAX_RANK];
-  if (weight_at(f, number) || port->component_count)
-    return nabla_fail(f->diag, NABLA_UNSUPPORTED,
-                      "input %zu ('%.40s') is divided among ranks: a weight "
-                      "is bound (nabla_executable_bind)",
-                      number, port->name);
+  if (weight_at(f, number)) return add_weight(f, port, cut, number, at);
+  if (port->component_count) return refuse_dense(f, port, number);
   if (is_piece(f, number)) return add_in_place(f, &cut->local, number, at);
   NABLA_TRY(check_dense(f, port, number));
   const nabla_dense *array = input_at(f, number);
@@ -228,28 +252,9 @@ static nabla_status add_input_piece(nabla_run_frame *f, const nabla_port *port,
   return NABLA_OK;
 }
 
-/* Describes the input that is a weight, checked as a binding is. */
-static nabla_status add_weight(nabla_run_frame *f, const nabla_port *port,
-                               size_t number, size_t *at) {
-  const nabla_weight_desc *weight = weight_at(f, number);
-  nabla_binding binding;
-  NABLA_TRY(nabla_executable_check_fit(port, weight, f->diag));
-  nabla_executable_take(&binding, weight);
-  for (uint32_t i = 0; i < weight->component_count; i++)
-    nabla_run_spans_add(&f->read, weight->components[i].data,
-                        weight->components[i].bytes, number);
-  *at += add_bound(f, port, &binding, *at);
-  return NABLA_OK;
-}
-
 static nabla_status add_dense(nabla_run_frame *f, const nabla_port *port,
                               size_t number, size_t *at) {
-  if (port->component_count) {
-    const nabla_text_80 takes = nabla_describe_port(port);
-    return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
-                      "input %zu ('%.40s') takes %s; a dense array was given",
-                      number, port->name, takes.text);
-  }
+  if (port->component_count) return refuse_dense(f, port, number);
   if (is_piece(f, number))
     return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
                       "input %zu ('%.40s') is a piece, but all ranks have the "
@@ -307,7 +312,7 @@ nabla_status nabla_run_add_arguments(nabla_run_frame *f,
       NABLA_TRY(add_input_piece(f, port, cut, input, &at));
       input++;
     } else if (takes_input(executable, port)) {
-      NABLA_TRY(weight_at(f, input) ? add_weight(f, port, input, &at)
+      NABLA_TRY(weight_at(f, input) ? add_weight(f, port, NULL, input, &at)
                                     : add_dense(f, port, input, &at));
       input++;
     }

@@ -1,0 +1,127 @@
+/* Packed arrays on meshes of threads (nabla/shard.h), against those of one
+ * device: weights that are divided across and along rows, packed results,
+ * functions. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+#include "nabla/encoding.h"
+#include "nabla/function.h"
+#include "nabla/shard.h"
+#include "tests/support/array_scope.h"
+
+TestSuite(mesh_packed, .init = set_up, .fini = tear_down, .timeout = 300);
+
+enum { M = 3, N = 16, K = 256 };
+
+static nabla_mesh *make(const char *axes) {
+  nabla_mesh *mesh = NULL;
+  cr_assert_eq(nabla_mesh_create(axes, NULL, &mesh, &diag), NABLA_OK);
+  return mesh;
+}
+
+static nabla_array *matrix(int64_t rows, int64_t columns, int seed) {
+  static float values[N * K];
+  for (int i = 0; i < N * K; i++)
+    values[i] = (float)((i + seed) * 7919 % 2003 - 1001) / 1001;
+  const nabla_dense dense = {values, NABLA_DTYPE_F32, 2, {rows, columns}};
+  return nabla_array_of(scope, &dense);
+}
+
+static nabla_array *pack(nabla_array *x) {
+  const nabla_storage layout = {
+      .kind = NABLA_STORAGE_PLANES,
+      .format = {.encoding = nabla_encoding_find("nf4"), .block = 64}};
+  return nabla_quantize(x, &layout);
+}
+
+static nabla_array *weight(int seed) {
+  nabla_array *w = pack(matrix(N, K, seed));
+  cr_assert_eq(nabla_realize(scope, 1, &w, &diag), NABLA_OK, "%s", diag.what);
+  return w;
+}
+
+static void expect_close(nabla_array *got, const float *want) {
+  nabla_dense out = {0};
+  diag = (nabla_diag)NABLA_DIAG_INIT;
+  cr_assert_eq(nabla_array_read(got, &out, &diag), NABLA_OK, "%s", diag.what);
+  for (int i = 0; i < M * N; i++)
+    cr_expect_float_eq(((const float *)out.data)[i], want[i], 1e-4,
+                       "[%d]: %g, not %g", i,
+                       (double)((const float *)out.data)[i], (double)want[i]);
+}
+
+static const float *product_of_one(nabla_array *x, nabla_array *w) {
+  nabla_dense out = {0};
+  cr_assert_eq(nabla_array_read(nabla_linear(x, w, nabla_none()), &out, &diag),
+               NABLA_OK, "%s", diag.what);
+  return out.data;
+}
+
+Test(mesh_packed, divided_weights) {
+  nabla_mesh *mesh = make("x=4");
+  const nabla_partition columns = nabla_partition_spec(mesh, NULL, "x");
+  for (int seed = 0; seed < 3; seed++) {
+    nabla_array *x = matrix(M, K, 5), *w = weight(seed);
+    const float *want = product_of_one(x, w);
+    /* 4 rows of each device */
+    nabla_array *y =
+        nabla_sharding_constraint(nabla_linear(x, w, nabla_none()), columns);
+    nabla_dense piece;
+    cr_assert_eq(nabla_read_local(y, 3, &piece, NULL, &diag), NABLA_OK, "%s",
+                 diag.what);
+    cr_expect_eq(piece.shape[1], N / 4);
+    expect_close(y, want);
+    /* a block of each row */
+    expect_close(nabla_linear(nabla_shard(x, columns), w, nabla_none()), want);
+  }
+  nabla_mesh_destroy(mesh);
+}
+
+Test(mesh_packed, results) {
+  nabla_mesh *mesh = make("x=2");
+  nabla_array *rows[2], *want = weight(1);
+  nabla_weight_desc a, b;
+  rows[0] = nabla_shard(nabla_exp(matrix(N, K, 2)),
+                        nabla_partition_spec(mesh, "x", NULL));
+  rows[1] = pack(matrix(N, K, 1));
+  cr_assert_eq(nabla_realize(scope, 2, rows, &diag), NABLA_OK, "%s", diag.what);
+  cr_assert_eq(nabla_array_weight(rows[1], &a, &diag), NABLA_OK, "%s",
+               diag.what);
+  cr_assert_eq(nabla_array_weight(want, &b, &diag), NABLA_OK);
+  cr_assert_eq(a.component_count, b.component_count);
+  for (uint32_t i = 0; i < a.component_count; i++)
+    cr_expect_arr_eq(a.components[i].data, b.components[i].data,
+                     b.components[i].bytes);
+  nabla_mesh_destroy(mesh);
+}
+
+static void layer(nabla_scope *of, const nabla_tree *in, nabla_tree *out,
+                  void *self) {
+  (void)of;
+  const nabla_mesh *mesh = self;
+  out->array = nabla_sharding_constraint(
+      nabla_linear(in->items[0].array, in->items[1].array, nabla_none()),
+      nabla_partition_spec(mesh, NULL, "x"));
+}
+
+Test(mesh_packed, functions) {
+  nabla_mesh *mesh = make("x=2");
+  const nabla_function_options options = {
+      .struct_size = sizeof options, .name = "layer", .self = mesh};
+  nabla_function *function;
+  cr_assert_eq(nabla_function_create(engine, layer, &options, &function, &diag),
+               NABLA_OK);
+  for (int seed = 0; seed < 2; seed++) {
+    nabla_tree items[2] = {nabla_tree_of_array(matrix(M, K, 5)),
+                           nabla_tree_of_array(weight(seed))};
+    const nabla_tree in = nabla_tree_of_list(2, items);
+    nabla_tree out = nabla_tree_of_array(NULL);
+    const float *want = product_of_one(items[0].array, items[1].array);
+    cr_assert_eq(nabla_function_call(function, &in, &out, &diag), NABLA_OK,
+                 "%s", diag.what);
+    expect_close(out.array, want);
+  }
+  nabla_function_destroy(function);
+  nabla_mesh_destroy(mesh);
+}
