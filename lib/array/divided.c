@@ -17,27 +17,27 @@ typedef struct run {
   uint32_t held;
   size_t input_count, result_count;
   nabla_array *const *inputs, *const *results;
+  const uint32_t *donors; /* of results, or NULL */
   nabla_session_input *in;
   nabla_session_output *out;
   nabla_session_arrays *arrays; /* of each rank */
   nabla_weight_desc *others;    /* packed results of ranks but the first */
+  void **copies;                /* of donated inputs, as `in`            */
   size_t bytes;                 /* of all three */
 } run;
 
 static nabla_status make(run *r, nabla_diag *diag) {
   void *memory;
-  const bool is_packed = nabla_packed_among(r->result_count, r->results);
-  const size_t in = r->held * r->input_count * sizeof *r->in,
-               out = r->held * r->result_count * sizeof *r->out,
-               packed = is_packed ? (r->held - 1) * r->result_count *
-                                        sizeof *r->others
-                                  : 0;
-  r->bytes = r->held * sizeof *r->arrays + in + out + packed;
+  const size_t ins = r->held * r->input_count, outs = r->held * r->result_count;
+  r->bytes = r->held * sizeof *r->arrays +
+             ins * (sizeof *r->in + sizeof *r->copies) +
+             outs * (sizeof *r->out + sizeof *r->others);
   NABLA_TRY(nabla_alloc(r->allocator, 1, r->bytes, &memory, diag));
   r->arrays = memory;
   r->in = (nabla_session_input *)(void *)(r->arrays + r->held);
-  r->out = (nabla_session_output *)(void *)(r->in + r->held * r->input_count);
-  r->others = (nabla_weight_desc *)(void *)(r->out + r->held * r->result_count);
+  r->copies = (void **)(void *)(r->in + ins);
+  r->out = (nabla_session_output *)(void *)(r->copies + ins);
+  r->others = (nabla_weight_desc *)(void *)(r->out + outs);
   for (uint32_t i = 0; i < r->held; i++)
     r->arrays[i] =
         (nabla_session_arrays){.struct_size = sizeof *r->arrays,
@@ -49,8 +49,51 @@ static nabla_status make(run *r, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-/* Of "main", the only function: arguments, of which none is bound, are
- * inputs. */
+/* Of "main", the only function: arguments, of which none is bound, are inputs.
+ * The cut of a result, or NULL. */
+static const nabla_argument_cut *cut_of_result(const run *r, size_t index) {
+  return nabla_manifest_cut(r->manifest,
+                            r->manifest->functions[0].argument_count + index);
+}
+
+/* Whether a result takes over the pieces of an input, where they lie. */
+static bool takes_over(const run *r, size_t result, size_t input) {
+  const nabla_shards *shards = r->inputs[input]->shards;
+  const nabla_argument_cut *cut = nabla_manifest_cut(r->manifest, input),
+                           *to = cut_of_result(r, result);
+  return r->donors && r->donors[result] == input && shards && cut && to &&
+         nabla_shards_fit(shards, cut) && nabla_shards_fit(shards, to);
+}
+
+/* Whether sessions copy their pieces of an input that is given whole. */
+static bool is_copied(const run *r, size_t index) {
+  const nabla_argument_cut *cut = nabla_manifest_cut(r->manifest, index);
+  if (!cut || r->in[index].is_piece) return false;
+  for (uint32_t d = 0; d < cut->local.rank; d++)
+    if (cut->local.shape[d] == NABLA_DYNAMIC) return false;
+  return true;
+}
+
+/* A donated input, which ranks write to: a copy of each, unless a result takes
+ * it over. */
+static nabla_status copy_donated(run *r, size_t index, nabla_diag *diag) {
+  if (!r->manifest->ports[index].is_donated || is_copied(r, index))
+    return NABLA_OK;
+  for (size_t k = 0; k < r->result_count; k++)
+    if (takes_over(r, k, index)) return NABLA_OK;
+  for (uint32_t i = 0; i < r->held; i++) {
+    const size_t at = i * r->input_count + index;
+    const size_t bytes = nabla_dtype_bytes(&r->in[at].dense);
+    r->copies[at] = nabla_result_allocate(r->allocator, bytes);
+    if (!r->copies[at])
+      return nabla_fail(diag, NABLA_NO_MEMORY,
+                        "no memory for a copy of the donated input %zu", index);
+    if (bytes) memcpy(r->copies[at], r->in[at].dense.data, bytes);
+    r->in[at].dense.data = r->copies[at];
+  }
+  return NABLA_OK;
+}
+
 static nabla_status add_input(run *r, size_t index, nabla_diag *diag) {
   const nabla_array *array = r->inputs[index];
   const nabla_argument_cut *cut = nabla_manifest_cut(r->manifest, index);
@@ -64,7 +107,7 @@ static nabla_status add_input(run *r, size_t index, nabla_diag *diag) {
     in->is_piece = fits;
     if (array->packed) in->weight = &array->packed->weight;
   }
-  return NABLA_OK;
+  return copy_donated(r, index, diag);
 }
 
 static bool is_open(const nabla_dense *dense) {
@@ -76,9 +119,11 @@ static bool is_open(const nabla_dense *dense) {
 /* Ranks with the whole make their own; that of the first is the result. */
 static nabla_status add_result(run *r, size_t index, nabla_diag *diag) {
   nabla_array *array = r->results[index];
-  const size_t port = r->manifest->functions[0].argument_count + index;
-  const nabla_argument_cut *cut = nabla_manifest_cut(r->manifest, port);
-  if (cut)
+  const nabla_argument_cut *cut = cut_of_result(r, index);
+  const uint32_t donor = r->donors ? r->donors[index] : UINT32_MAX;
+  if (donor != UINT32_MAX && takes_over(r, index, donor))
+    nabla_shards_move(r->inputs[donor], array);
+  else if (cut)
     NABLA_TRY(nabla_shards_make(array, cut, nabla_ranks_processes(r->ranks),
                                 r->held, diag));
   else if (!array->packed && !array->dense.data && !is_open(&array->dense))
@@ -147,20 +192,24 @@ static nabla_status run_arrays(run *r, nabla_diag *diag) {
     status = add_result(r, i, diag);
   if (!status)
     status = finish(r, nabla_ranks_run(r->ranks, r->arrays, diag), diag);
+  for (size_t i = 0; i < r->held * r->input_count; i++)
+    if (r->copies[i]) nabla_result_free(r->allocator, r->copies[i]);
   nabla_free(r->allocator, r->arrays, 1, r->bytes);
   return status;
 }
 
 nabla_status nabla_divided_run(nabla_program *program, size_t input_count,
                                nabla_array *const *inputs, size_t result_count,
-                               nabla_array *const *results, nabla_diag *diag) {
+                               nabla_array *const *results,
+                               const uint32_t *donors, nabla_diag *diag) {
   const nabla_executable *executable = nabla_program_executable(program);
   run r = {.allocator = executable->environment.allocator,
            .manifest = &executable->manifest,
            .input_count = input_count,
            .result_count = result_count,
            .inputs = inputs,
-           .results = results};
+           .results = results,
+           .donors = donors};
   NABLA_TRY(nabla_program_take_ranks(program, &r.ranks, diag));
   r.held = nabla_ranks_held(r.ranks);
   const nabla_status status = run_arrays(&r, diag);

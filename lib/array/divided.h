@@ -8,11 +8,14 @@
 /* Runs "main" of a divided program (nabla_program_is_divided). Inputs are
  * realized; pieces are taken as they lie where the argument is divided
  * likewise, else gathered. `results` have their types, and get their values:
- * pieces where the program leaves them divided. The memory of a result that has
- * some already is written to. After a failure the caller takes back what
- * results have. */
+ * pieces where the program leaves them divided. After a failure the caller
+ * takes back what results have.
+ * @param donors  for each result the input whose pieces it may take over, which
+ *                nobody else needs, or UINT32_MAX; NULL: none. Other inputs
+ *                that are donated are copied for each rank */
 NABLA_MUST_USE nabla_status nabla_divided_run(
     nabla_program *program, size_t input_count, nabla_array *const *inputs,
-    size_t result_count, nabla_array *const *results, nabla_diag *diag);
+    size_t result_count, nabla_array *const *results, const uint32_t *donors,
+    nabla_diag *diag);
 
 #endif

@@ -34,16 +34,6 @@ uint32_t nabla_ranks_count(const nabla_executable *executable) {
 
 /* ---- life ---- */
 
-static nabla_status refuse_donated(const nabla_executable *executable,
-                                   nabla_diag *diag) {
-  for (size_t i = 0; i < executable->manifest.port_count; i++)
-    if (executable->manifest.ports[i].is_donated)
-      return nabla_fail(diag, NABLA_UNSUPPORTED,
-                        "a function with donated arguments, and arrays on a "
-                        "mesh: the ranks would write to one memory");
-  return NABLA_OK;
-}
-
 /* Opens the session of each rank of this process. */
 static nabla_status open_sessions(nabla_ranks *ranks, nabla_diag *diag) {
   for (uint32_t i = 0; i < ranks->held; i++) {
@@ -68,7 +58,6 @@ nabla_status nabla_ranks_open(nabla_executable *executable, nabla_comm *comm,
   const bool is_threads =
       !comm || nabla_comm_rank(comm) == NABLA_COMM_ALL_RANKS;
   const uint32_t held = is_threads ? nabla_ranks_count(executable) : 1;
-  NABLA_TRY(refuse_donated(executable, diag));
   NABLA_TRY(nabla_alloc(allocator, 1,
                         sizeof(nabla_ranks) + held * sizeof(ranks_rank),
                         &memory, diag));

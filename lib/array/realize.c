@@ -21,7 +21,7 @@ static nabla_status run(const nabla_walk *walk, nabla_program *program,
                         nabla_diag *diag) {
   if (nabla_program_is_divided(program))
     return nabla_divided_run(program, walk->leaf_count, walk->leaves,
-                             walk->result_count, walk->results, diag);
+                             walk->result_count, walk->results, NULL, diag);
   const nabla_allocator *allocator = walk->allocator;
   const size_t count = walk->leaf_count + walk->result_count;
   void *memory = NULL;

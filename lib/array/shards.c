@@ -65,6 +65,17 @@ void nabla_shards_free(nabla_array *array) {
   array->dense.data = NULL;
 }
 
+void nabla_shards_move(nabla_array *from, nabla_array *to) {
+  nabla_shards *shards = from->shards;
+  nabla_free(shards->allocator, shards->whole, 1, shards->whole_bytes);
+  shards->whole = NULL; /* of the values before */
+  from->shards = NULL;
+  from->dense.data = NULL;
+  from->is_donated = true;
+  to->shards = shards;
+  to->dense.data = shards;
+}
+
 nabla_dense nabla_shards_piece(const nabla_shards *shards, uint32_t index) {
   nabla_dense out = shards->piece;
   out.data = aligned(shards->memory) + index * align(shards->bytes);

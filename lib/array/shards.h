@@ -32,6 +32,10 @@ NABLA_MUST_USE nabla_status nabla_shards_make(nabla_array *array,
 /* Frees the pieces of an array; does nothing for another. */
 void nabla_shards_free(nabla_array *array);
 
+/* Gives the pieces of one array to another, of the same type; the first counts
+ * as donated. */
+void nabla_shards_move(nabla_array *from, nabla_array *to);
+
 /* The piece of a rank of this process, `index` of its ranks. */
 nabla_dense nabla_shards_piece(const nabla_shards *shards, uint32_t index);
 /* Where the piece of a rank begins in the array. */

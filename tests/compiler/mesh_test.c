@@ -508,7 +508,8 @@ Test(mesh, what_shard_map_refuses) {
   nabla_mesh_destroy(four);
 }
 
-/* The argument is donated: ranks would write to one memory. */
+/* ---- donated arguments ---- */
+
 static void twice(nabla_scope *of, const nabla_tree *in, nabla_tree *out,
                   void *self) {
   (void)of;
@@ -518,8 +519,18 @@ static void twice(nabla_scope *of, const nabla_tree *in, nabla_tree *out,
   out->items[0].array = nabla_add(p, p);
 }
 
-Test(mesh, donated_arguments_are_refused) {
-  nabla_mesh *mesh = make("x=2");
+/* Every rank has the whole. */
+static void whole_twice(nabla_scope *of, const nabla_tree *in, nabla_tree *out,
+                        void *self) {
+  (void)of;
+  const nabla_mesh *mesh = self;
+  nabla_array *p =
+      nabla_shard(in->items[0].array, nabla_partition_spec(mesh, NULL, NULL));
+  out->items[0].array = nabla_add(p, p);
+}
+
+static nabla_array *call_donated(nabla_function_callback callback,
+                                 nabla_mesh *mesh, nabla_array *argument) {
   const nabla_function_replacement donated = {"0", "0"};
   const nabla_function_options options = {.struct_size = sizeof options,
                                           .name = "twice",
@@ -527,15 +538,56 @@ Test(mesh, donated_arguments_are_refused) {
                                           .donated = &donated,
                                           .donated_count = 1};
   nabla_function *function;
-  nabla_tree item = nabla_tree_of_array(array(x, M, K));
+  nabla_tree item = nabla_tree_of_array(argument);
   nabla_tree in = nabla_tree_of_list(1, &item);
   nabla_tree result = nabla_tree_of_array(NULL);
   nabla_tree out = nabla_tree_of_list(1, &result);
-  cr_assert_eq(nabla_function_create(engine, twice, &options, &function, &diag),
-               NABLA_OK);
-  cr_expect_eq(nabla_function_call(function, &in, &out, &diag),
-               NABLA_UNSUPPORTED);
-  cr_expect(strstr(diag.what, "donated"), "%s", diag.what);
+  cr_assert_eq(
+      nabla_function_create(engine, callback, &options, &function, &diag),
+      NABLA_OK);
+  cr_assert_eq(nabla_function_call(function, &in, &out, &diag), NABLA_OK, "%s",
+               diag.what);
   nabla_function_destroy(function);
+  return result.array;
+}
+
+static const void *piece_of(nabla_array *value) {
+  nabla_dense out = {0};
+  cr_assert_eq(nabla_read_local(value, 1, &out, NULL, &diag), NABLA_OK, "%s",
+               diag.what);
+  cr_expect_eq(out.shape[0], M / 2);
+  return out.data;
+}
+
+Test(mesh, donated_arguments) {
+  fill();
+  nabla_mesh *mesh = make("x=2");
+  float want[3][M * K];
+  for (int i = 0; i < M * K; i++)
+    for (int k = 0; k < 3; k++) want[k][i] = (float)(2 << k) * x[i];
+  nabla_array *one = call_donated(twice, mesh, array(x, M, K));
+  const void *memory = piece_of(one);
+  expect(one, M * K, want[0]);
+  nabla_array *two = call_donated(twice, mesh, one);
+  cr_expect_eq(piece_of(two), memory); /* in place */
+  expect(two, M * K, want[1]);
+  nabla_retain(two); /* somebody else needs it */
+  nabla_array *held = nabla_add(two, two);
+  nabla_array *three = call_donated(twice, mesh, two);
+  cr_expect_neq(piece_of(three), memory);
+  expect(three, M * K, want[2]);
+  expect(two, M * K, want[1]);
+  expect(held, M * K, want[2]);
+  nabla_release(two);
+  expect(call_donated(whole_twice, mesh, two), M * K, want[2]);
+  expect(call_donated(whole_twice, mesh, array(x, M, K)), M * K, want[0]);
+  nabla_dense out;
+  nabla_array *gone = array(x, M, K);
+  gone =
+      nabla_shard(nabla_add(gone, gone), nabla_partition_spec(mesh, "x", NULL));
+  cr_assert_eq(nabla_realize(scope, 1, &gone, &diag), NABLA_OK);
+  (void)call_donated(twice, mesh, gone);
+  cr_expect_eq(nabla_array_read(gone, &out, &diag), NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, "donated"), "%s", diag.what);
   nabla_mesh_destroy(mesh);
 }

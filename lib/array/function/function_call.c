@@ -166,7 +166,7 @@ static void set_type(const run *r, size_t index, nabla_dense *out) {
 /* Whether nothing but the user and its scope need the memory of an argument. */
 static bool can_take(const run *r, uint32_t donor) {
   const nabla_array *array = r->call->leaves[donor];
-  if (!array->owned || array->is_donated) return false;
+  if (array->is_donated) return false;
   for (size_t i = 0; i < r->call->count; i++)
     if (i != donor && r->call->leaves[i] == array) return false;
   return array->references <= array->users + (array->scope ? 1u : 0u);
@@ -183,7 +183,7 @@ static nabla_status take_memory(run *r, uint32_t donor, nabla_array *result,
                                 nabla_diag *diag) {
   nabla_array *from = r->call->leaves[donor];
   const size_t bytes = nabla_dtype_bytes(&from->dense);
-  if (can_take(r, donor)) {
+  if (from->owned && can_take(r, donor)) {
     result->owned = from->owned;
     result->owned_bytes = from->owned_bytes;
     result->dense.data = from->dense.data;
@@ -211,7 +211,7 @@ static nabla_status prepare(run *r, nabla_diag *diag) {
     set_type(r, i, &array->dense);
     NABLA_TRY(nabla_packed_prepare(array, diag));
     const uint32_t donor = r->traced->results[i].donor;
-    if (donor != UINT32_MAX)
+    if (donor != UINT32_MAX && !is_divided)
       NABLA_TRY(take_memory(r, donor, array, diag));
     else if (!r->traced->results[i].is_open && !array->packed && !is_divided)
       NABLA_TRY(nabla_array_allocate(array, diag));
@@ -245,7 +245,36 @@ static bool has_packed(const run *r) {
          nabla_packed_among(r->traced->result_count, r->results);
 }
 
-/* Runs a program that is divided, or takes or gives packed arrays. */
+/* Runs a program that takes or gives packed arrays. */
+static nabla_status run_packed(const run *r, nabla_array **inputs,
+                               nabla_diag *diag) {
+  for (size_t i = 0; i < r->traced->result_count; i++) {
+    const uint32_t donor = r->traced->results[i].donor;
+    if (donor != UINT32_MAX) inputs[donor] = r->results[i]; /* has its memory */
+  }
+  return nabla_packed_run(r->traced->program, r->input_count, inputs,
+                          r->traced->result_count, r->results, diag);
+}
+
+/* Runs a program that is divided over a mesh. */
+static nabla_status run_divided(const run *r, nabla_array **inputs,
+                                nabla_diag *diag) {
+  void *memory;
+  const size_t count = r->traced->result_count;
+  const nabla_allocator *allocator = r->call->function->allocator;
+  NABLA_TRY(nabla_alloc(allocator, count, sizeof(uint32_t), &memory, diag));
+  uint32_t *donors = memory;
+  for (size_t i = 0; i < count; i++) {
+    const uint32_t donor = r->traced->results[i].donor;
+    donors[i] = donor != UINT32_MAX && can_take(r, donor) ? donor : UINT32_MAX;
+  }
+  const nabla_status status =
+      nabla_divided_run(r->traced->program, r->input_count, inputs, count,
+                        r->results, donors, diag);
+  nabla_free(allocator, donors, count, sizeof(uint32_t));
+  return status;
+}
+
 static nabla_status run_arrays(const run *r, nabla_diag *diag) {
   void *memory;
   const nabla_allocator *allocator = r->call->function->allocator;
@@ -253,15 +282,9 @@ static nabla_status run_arrays(const run *r, nabla_diag *diag) {
                         &memory, diag));
   nabla_array **inputs = memory;
   for (size_t i = 0; i < r->input_count; i++) inputs[i] = input_at(r, i);
-  for (size_t i = 0; i < r->traced->result_count; i++) {
-    const uint32_t donor = r->traced->results[i].donor;
-    if (donor != UINT32_MAX) inputs[donor] = r->results[i]; /* has its memory */
-  }
-  const nabla_status status =
-      (nabla_program_is_divided(r->traced->program)
-           ? nabla_divided_run
-           : nabla_packed_run)(r->traced->program, r->input_count, inputs,
-                               r->traced->result_count, r->results, diag);
+  const nabla_status status = nabla_program_is_divided(r->traced->program)
+                                  ? run_divided(r, inputs, diag)
+                                  : run_packed(r, inputs, diag);
   nabla_free(allocator, inputs, r->input_count, sizeof(nabla_array *));
   return status;
 }

@@ -16,10 +16,12 @@ NABLA_MUST_USE nabla_status nabla_session_count_weights(
 
 /* The piece of a weight that is the input of a run: in place where it lies in a
  * row, else copied to memory of the session, which later runs write again. */
-NABLA_MUST_USE nabla_status nabla_piece_of_weight(
-    const nabla_run_room *room, const nabla_port *port,
-    const nabla_argument_cut *cut, const nabla_binding *whole,
-    nabla_binding *out, nabla_diag *diag);
+NABLA_MUST_USE nabla_status nabla_piece_of_weight(const nabla_run_room *room,
+                                                  const nabla_port *port,
+                                                  const nabla_argument_cut *cut,
+                                                  const nabla_binding *whole,
+                                                  nabla_binding *out,
+                                                  nabla_diag *diag);
 
 /* Copies a rank's piece, of the shape `local`, of a dense array; padding is 0.
  */
