@@ -7,6 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "lib/array/function/function_file_hash.h"
 #include "nabla/function.h"
 #include "tests/support/array_scope.h"
 #include "tests/support/temp_folder.h"
@@ -432,4 +436,31 @@ Test(function_save, damaged_files_with_notes_are_refused) {
 
 Test(function_save, damaged_files_of_packed_captures_are_refused) {
   refuse_damaged(GOLDEN_PACKED);
+}
+
+/* A saved function that says other things, and has the hash of that: hostile,
+ * where bytes that are damaged have another one. */
+static void load_hostile(const char *path, bool calls) {
+  static unsigned char bytes[1 << 16];
+  const size_t size = read_golden(path, bytes, sizeof bytes);
+  static const unsigned char changes[] = {0x01, 0x04, 0x80, 0xFF};
+  for (size_t i = 40; i < size; i++)
+    for (size_t k = 0; k < sizeof changes; k++) {
+      nabla_array *out;
+      bytes[i] ^= changes[k];
+      nabla_function_file_hash(bytes, size, bytes + 24);
+      const nabla_status status = load_bytes(bytes, size);
+      cr_assert_eq(!status, function != NULL);
+      cr_assert(!status || *diag.what, "byte %zu", i);
+      if (!status && calls) (void)!call(vector(3), &out);
+      nabla_function_destroy(function);
+      function = NULL;
+      bytes[i] ^= changes[k];
+    }
+}
+
+Test(function_save, hostile_files_do_no_harm) {
+  load_hostile(GOLDEN, getenv("NABLA_CALLS"));
+  load_hostile(GOLDEN_NOTE, getenv("NABLA_CALLS"));
+  load_hostile(GOLDEN_PACKED, getenv("NABLA_CALLS"));
 }

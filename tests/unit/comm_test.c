@@ -8,6 +8,7 @@
 
 #include "lib/base/floats.h"
 #include "lib/runtime/collectives/collective.h"
+#include "nabla/custom_call.h"
 #include "tests/support/delayed_comm.h"
 
 enum { RANKS = 7, COUNT = 1003 };
@@ -290,5 +291,58 @@ Test(comm, a_run_that_leaves_started_exchanges, .timeout = 20) {
   cr_expect_eq(nabla_comm_status(comm, &diag), NABLA_CANCELLED);
   cr_expect(strstr(diag.what, "rank 0: an operation failed"), "%s", diag.what);
   cr_expect_eq(nabla_comm_wait(comm, 0, &a.out, &diag), NABLA_CORRUPT);
+  nabla_comm_destroy(comm);
+}
+
+/* ---- exchanges of handlers ------------------------------------------------
+ */
+
+static nabla_call_code group_of(nabla_comm *comm, nabla_attribute_tree axes) {
+  char message[200] = "";
+  axes.name = "axes";
+  const nabla_attribute_tree attributes = {.name = "",
+                                           .kind = NABLA_ATTRIBUTE_DICTIONARY,
+                                           .count = 1,
+                                           .elements = &axes};
+  const nabla_call_frame frame = {.struct_size = sizeof frame,
+                                  .api = NABLA_CALL_API,
+                                  .attributes = &attributes,
+                                  .message = message,
+                                  .message_size = sizeof message,
+                                  .comm = comm};
+  nabla_call_group group = {.struct_size = sizeof group};
+  const nabla_call_code code = nabla_call_group_of(&frame, &group);
+  cr_expect(!code == !*message, "%s", message);
+  return code;
+}
+
+/* An attribute `axes` may be the handler's own: a text, names, other numbers.
+ */
+Test(comm, axes_of_a_call_that_are_no_places) {
+  nabla_comm *comm;
+  cr_assert_eq(nabla_comm_threads(2, &comm, &diag), 0);
+  nabla_attribute_tree parts[2] = {
+      {.name = "", .kind = NABLA_ATTRIBUTE_INTEGER, .integer = 1},
+      {.name = "", .kind = NABLA_ATTRIBUTE_INTEGER, .integer = 2}};
+  const nabla_attribute_tree list = {
+      .kind = NABLA_ATTRIBUTE_ARRAY, .count = 2, .elements = parts};
+  cr_expect_eq(group_of(comm, list), NABLA_CALL_OK);
+  cr_expect_eq(
+      group_of(comm,
+               (nabla_attribute_tree){
+                   .kind = NABLA_ATTRIBUTE_STRING, .text = "rows", .count = 4}),
+      NABLA_CALL_INVALID_ARGUMENT);
+  cr_expect_eq(
+      group_of(comm, (nabla_attribute_tree){.kind = NABLA_ATTRIBUTE_INTEGER,
+                                            .integer = 2}),
+      NABLA_CALL_INVALID_ARGUMENT);
+  static const int64_t bad[] = {0, -1, 3, INT64_MAX};
+  for (int i = 0; i < 4; i++) {
+    parts[1].integer = bad[i];
+    cr_expect_eq(group_of(comm, list), NABLA_CALL_INVALID_ARGUMENT);
+  }
+  parts[1] = (nabla_attribute_tree){
+      .name = "", .kind = NABLA_ATTRIBUTE_STRING, .text = "b", .count = 1};
+  cr_expect_eq(group_of(comm, list), NABLA_CALL_INVALID_ARGUMENT);
   nabla_comm_destroy(comm);
 }

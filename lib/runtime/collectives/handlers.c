@@ -33,11 +33,15 @@ typedef struct places {
 static int read_places(const nabla_call_frame *frame, places *out) {
   const nabla_attribute_tree *axes =
       nabla_attribute_tree_find(frame->attributes, "axes");
-  if (!axes || axes->count % 2 || axes->count / 2 > MAX_PARTS) return 0;
+  if (!axes || axes->kind != NABLA_ATTRIBUTE_ARRAY || axes->count % 2 ||
+      axes->count / 2 > MAX_PARTS)
+    return 0;
   out->count = axes->count / 2;
   for (size_t i = 0; i < axes->count; i++) {
     const int64_t number = axes->elements[i].integer;
-    if (number < 1 || number > NABLA_COMM_MAX_RANKS) return 0;
+    if (axes->elements[i].kind != NABLA_ATTRIBUTE_INTEGER || number < 1 ||
+        number > NABLA_COMM_MAX_RANKS)
+      return 0;
     *(i % 2 ? &out->size[i / 2] : &out->stride[i / 2]) = (uint32_t)number;
   }
   return 1;
