@@ -64,9 +64,8 @@ typedef struct nabla_operation_frame {
 /* An operation. Members that are NULL are left out. Exactly one of `body` and
  * `handler` is set. With a `body` its derivative is that of the operations
  * which it records, unless it brings one; with a `handler` it has none of its
- * own. Those below the line, but for `factors` and `reduction`, are read by no
- * pass of this version: an operation that sets one is refused with
- * NABLA_UNSUPPORTED. */
+ * own. `cost`, `memory` and `wants` are read by no pass of this version: an
+ * operation that sets one is refused with NABLA_UNSUPPORTED. */
 struct nabla_operation {
   size_t struct_size; /* sizeof(nabla_operation) */
   const char *name;   /* letters, digits, '_' and '.'; at most 60 */
@@ -98,7 +97,13 @@ struct nabla_operation {
    * that is packed or not of floats). What is left NULL is 0. */
   void (*jvp)(const nabla_operation_frame *frame, nabla_array *const *tangents,
               nabla_array **out);
-  /* ---- */
+  /* Says how a handler is applied to a batch (nabla_vmap), called once: for
+   * each operand `dims` has the dimension that is the batch, NABLA_NO_AXIS of
+   * nabla/derivative.h where it has none; it writes that of each result, which
+   * NABLA_NO_AXIS leaves the same for all examples. `types` of the frame are
+   * those of the call, with the batch; `operands` is NULL. Called on any
+   * thread. Without it the handler is called for one example after the other.
+   */
   void (*batch)(const nabla_operation_frame *frame, const int64_t *dims,
                 int64_t *result_dims);
   /* How a handler is divided between devices, docs/SHARDING.md: the factors of
@@ -118,9 +123,11 @@ struct nabla_operation {
  *                                 handler, or neither; a handler that was not
  *                                 added, or without an infer that it needs;
  *                                 members of a derivative that do not go
- *                                 together; factors of a body; a COLLECTIVE
- *                                 without a partitioner; a struct_size
- *                                 of another version
+ *                                 together; factors or a batch of a body; a
+ *                                 batch of a handler that has rules
+ *                                 (nabla/mlir.h) or another operation's; a
+ *                                 COLLECTIVE without a partitioner; a
+ *                                 struct_size of another version
  *         NABLA_UNSUPPORTED       a member that no pass reads, by name; a
  *                                 handler that is not pure
  *         NABLA_TOO_LARGE         more than 1024 operations

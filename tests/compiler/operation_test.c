@@ -260,7 +260,7 @@ Test(operation, what_cannot_be_added) {
   nabla_operation bad[13];
   static const nabla_status want[13] = {
       NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT,
-      NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT, NABLA_UNSUPPORTED,
+      NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT,
       NABLA_INVALID_ARGUMENT, NABLA_UNSUPPORTED,      NABLA_INVALID_ARGUMENT,
       NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT, NABLA_INVALID_ARGUMENT,
       NABLA_INVALID_ARGUMENT};
@@ -269,7 +269,7 @@ Test(operation, what_cannot_be_added) {
                                        "both a body",
                                        "no handler 'quiet'",
                                        "set struct_size",
-                                       "'batch'",
+                                       "'batch' is that of a handler",
                                        "collective",
                                        "not pure",
                                        "no 'infer'",

@@ -96,8 +96,11 @@ static const char *read_attributes(nabla_rule_recording *r) {
 }
 
 const char *nabla_rule_read(nabla_rule_recording *r) {
-  const intptr_t operands = mlirOperationGetNumOperands(r->op),
-                 results = mlirOperationGetNumResults(r->op);
+  const intptr_t results = mlirOperationGetNumResults(r->op);
+  intptr_t operands = mlirOperationGetNumOperands(r->op);
+  while (r->has_sizes && operands &&
+         mlirTypeIsAIndex(nabla_operand_type(r->op, operands - 1)))
+    operands--;
   if (operands > NABLA_MAX_RECORDED || results > NABLA_ARRAY_RULE_RESULTS)
     return "it has more operands or results than rules take";
   r->call.operand_count = (size_t)operands;

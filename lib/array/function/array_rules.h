@@ -19,6 +19,7 @@ typedef struct nabla_rule_recording {
   nabla_array_rule_call call; /* first: nabla_default gets it alone */
   const nabla_array_rule *rule;
   MlirOperation op; /* of the program that is compiled */
+  bool has_sizes;   /* the operands behind its arrays are sizes, and not read */
   nabla_arena arena;
   nabla_attribute_tree attributes;
   nabla_trace trace;

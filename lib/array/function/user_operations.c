@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "lib/array/function/operation_batch.h"
 #include "lib/base/require.h"
 #include "nabla/custom_call.h"
 #include "transforms/shard/partitioners.h"
@@ -24,7 +25,6 @@ static nabla_status refuse_unread(const nabla_operation *o, nabla_diag *diag) {
     const char *name;
     bool is_set;
   } members[] = {
-      {"batch", o->batch},
       {"cost", o->cost},
       {"memory", o->memory},
       {"wants", o->wants},
@@ -138,6 +138,14 @@ static nabla_status check_collective(const nabla_operation *o,
                     o->name);
 }
 
+static nabla_status check_batch(const nabla_operation *o, nabla_diag *diag) {
+  if (!o->batch || o->handler) return NABLA_OK;
+  return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                    "the operation '%.60s': 'batch' is that of a handler: the "
+                    "batch of a body is that of what it records",
+                    o->name);
+}
+
 static nabla_status check(const nabla_operation *o, nabla_diag *diag) {
   NABLA_REQUIRE_SIZE(o, "an operation", diag);
   NABLA_TRY(check_name(o->name, diag));
@@ -151,6 +159,7 @@ static nabla_status check(const nabla_operation *o, nabla_diag *diag) {
         diag, NABLA_INVALID_ARGUMENT, "the operation '%s' has %s", o->name,
         o->body ? "both a body and a handler" : "neither a body nor a handler");
   NABLA_TRY(check_factors(o, diag));
+  NABLA_TRY(check_batch(o, diag));
   NABLA_TRY(check_collective(o, diag));
   return o->handler ? check_handler(o, diag) : NABLA_OK;
 }
@@ -176,7 +185,8 @@ nabla_status nabla_add_operation(const nabla_operation *operation,
     status = nabla_fail(diag, NABLA_TOO_LARGE, "more than %zu operations",
                         MAX_OPERATIONS);
   else
-    operations[operation_count++] = operation;
+    status = nabla_operation_batch_add(operation, diag);
+  if (!status) operations[operation_count++] = operation;
   pthread_mutex_unlock(&lock);
   return status;
 }
