@@ -63,7 +63,8 @@ NABLA_API void nabla_mesh_destroy(nabla_mesh *mesh);
 NABLA_API uint32_t nabla_mesh_size(const nabla_mesh *mesh);
 
 /* How an array is divided over a mesh: for each dimension the axes that divide
- * it, "x" or "x,y", of which the first makes the largest pieces, or NULL. A
+ * it, "x" or "x,y", of which the first makes the largest pieces, or NULL.
+ * "x:(2)4" is the part of size 4 of x behind a part of size 2. A
  * value, which owns nothing: mesh and texts are those that it was made of. It
  * is checked where it is used. */
 typedef struct nabla_partition {
@@ -183,8 +184,8 @@ typedef enum nabla_shard_join {
 } nabla_shard_join;
 
 /* Collectives: what the devices that differ in `axes` alone exchange with each
- * other. They stand in a callback of nabla_shard_map, not inside of its
- * nabla_cond, nabla_while or nabla_scan.
+ * other. They stand in a callback of nabla_shard_map, also in its nabla_cond,
+ * nabla_while and nabla_scan, where all devices that exchange go the same way.
  * @param axes  "x" or "x,y", of which the last varies fastest; NULL: all axes
  * of the mesh
  * @return NULL after a failure of the scope */

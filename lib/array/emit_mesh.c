@@ -39,3 +39,33 @@ nabla_status nabla_mesh_check_one(MlirModule module, nabla_diag *diag) {
   }
   return NABLA_OK;
 }
+
+/* ---- callbacks of nabla_shard_map ---- */
+
+static _Thread_local const nabla_mesh *current;
+
+const nabla_mesh *nabla_mesh_current(void) { return current; }
+
+void nabla_mesh_set_current(const nabla_mesh *mesh) { current = mesh; }
+
+MlirOperation nabla_mesh_holder(MlirOperation before, const nabla_mesh *mesh) {
+  MlirOperation op = mlirBlockGetFirstOperation(mlirOperationGetBlock(before));
+  for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    const MlirAttribute name =
+        mlirOperationGetAttributeByName(op, nabla_ref("nabla.partitioned"));
+    if (!mlirAttributeIsNull(name) &&
+        mlirStringRefEqual(mlirFlatSymbolRefAttrGetValue(name),
+                           nabla_ref(mesh->name)))
+      break;
+  }
+  return op;
+}
+
+void nabla_mesh_hold(MlirOperation op) {
+  if (!current || mlirOperationIsNull(op)) return;
+  const MlirOperation holder = nabla_mesh_holder(op, current);
+  if (mlirOperationIsNull(holder)) return; /* no collective was recorded */
+  mlirOperationRemoveFromParent(op);
+  mlirBlockAppendOwnedOperation(
+      mlirRegionGetFirstBlock(mlirOperationGetRegion(holder, 0)), op);
+}

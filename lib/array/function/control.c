@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/array/dtypes.h"
+#include "lib/array/emit_mesh.h"
 #include "lib/array/function/body.h"
 #include "lib/array/function/function.h"
 
@@ -70,9 +71,8 @@ static bool take(const nabla_array_call *site, const nabla_tree *tree,
 
 /* ---- recording ---- */
 
-static MlirOperation build(void *self, MlirOperation before,
-                           const MlirValue *operands) {
-  const control *c = self;
+static MlirOperation build_op(const control *c, MlirOperation before,
+                              const MlirValue *operands) {
   const nabla_builder b = {before};
   nabla_built_region regions[2];
   for (uint32_t i = 0; i < c->body_count; i++)
@@ -92,6 +92,13 @@ static MlirOperation build(void *self, MlirOperation before,
       .sizes = operands + c->carry_count + c->input_count,
       .reverse = c->reverse};
   return nabla_build_scan(&b, &scan, &regions[0]);
+}
+
+static MlirOperation build(void *self, MlirOperation before,
+                           const MlirValue *operands) {
+  const MlirOperation op = build_op(self, before, operands);
+  nabla_mesh_hold(op);
+  return op;
 }
 
 static nabla_status add_key(const control *c, nabla_buffer *key,

@@ -4,9 +4,11 @@
 #include <inttypes.h>
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/array/emit.h"
+#include "lib/array/emit_mesh.h"
 #include "lib/array/mesh/partition.h"
 #include "lib/array/record.h"
 #include "transforms/ir/ir.h"
@@ -38,15 +40,9 @@ typedef struct collective {
 /* The block of the function in which kinds stand. */
 static MlirBlock holder(MlirOperation before, const nabla_mesh *mesh) {
   const MlirContext context = nabla_op_context(before);
-  MlirOperation op = mlirBlockGetFirstOperation(mlirOperationGetBlock(before));
-  for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
-    const MlirAttribute name =
-        mlirOperationGetAttributeByName(op, nabla_ref("nabla.partitioned"));
-    if (!mlirAttributeIsNull(name) &&
-        mlirStringRefEqual(mlirFlatSymbolRefAttrGetValue(name),
-                           nabla_ref(mesh->name)))
-      return mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0));
-  }
+  const MlirOperation known = nabla_mesh_holder(before, mesh);
+  if (!mlirOperationIsNull(known))
+    return mlirRegionGetFirstBlock(mlirOperationGetRegion(known, 0));
   MlirRegion region = mlirRegionCreate();
   const MlirBlock block = mlirBlockCreate(0, NULL, NULL);
   mlirRegionAppendOwnedBlock(region, block);
@@ -72,8 +68,14 @@ static MlirBlock holder(MlirOperation before, const nabla_mesh *mesh) {
 static MlirAttribute axes_attribute(MlirContext context,
                                     const nabla_axis_list *axes) {
   MlirAttribute list[NABLA_MESH_MAX_AXES];
-  for (uint32_t i = 0; i < axes->count; i++)
-    list[i] = mlirStringAttrGet(context, nabla_ref(axes->at[i].name));
+  for (uint32_t i = 0; i < axes->count; i++) {
+    const nabla_axis_ref *axis = &axes->at[i];
+    char text[NABLA_AXIS_NAME + 48];
+    (void)snprintf(text, sizeof text,
+                   axis->size ? "%s:(%" PRId64 ")%" PRId64 : "%s", axis->name,
+                   axis->before, axis->size);
+    list[i] = mlirStringAttrGet(context, nabla_ref(text));
+  }
   return mlirArrayAttrGet(context, (intptr_t)axes->count, list);
 }
 
@@ -115,9 +117,13 @@ static nabla_status add_key(nabla_buffer *key, const collective *c,
   NABLA_TRY(nabla_buffer_append(key, c->op, strlen(c->op) + 1, diag));
   NABLA_TRY(
       nabla_buffer_append(key, c->mesh->name, strlen(c->mesh->name) + 1, diag));
-  for (uint32_t i = 0; i < c->axes.count; i++)
-    NABLA_TRY(nabla_buffer_append(key, c->axes.at[i].name,
-                                  strlen(c->axes.at[i].name) + 1, diag));
+  for (uint32_t i = 0; i < c->axes.count; i++) {
+    const nabla_axis_ref *axis = &c->axes.at[i];
+    const int64_t part[2] = {axis->before, axis->size};
+    NABLA_TRY(
+        nabla_buffer_append(key, axis->name, strlen(axis->name) + 1, diag));
+    NABLA_TRY(nabla_buffer_append(key, part, sizeof part, diag));
+  }
   for (int i = 0; i < 2; i++)
     NABLA_TRY(nabla_buffer_append(key, &c->integers[i].value,
                                   sizeof c->integers[i].value, diag));

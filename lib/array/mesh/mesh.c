@@ -117,19 +117,26 @@ nabla_partition nabla_partition_of(const nabla_mesh *mesh, size_t rank,
   return out;
 }
 
-/* Reads "x,y". */
+/* Reads "x", or "x:(2)2". */
+static bool read_ref(const char *text, size_t size, nabla_axis_ref *out) {
+  const char *colon = memchr(text, ':', size);
+  const size_t name = colon ? (size_t)(colon - text) : size;
+  return name < NABLA_AXIS_NAME && is_word(text, name) &&
+         nabla_axis_parse(text, size, out);
+}
+
+/* Reads "x,y:(2)2". */
 static nabla_status read_dim(const char *text, uint32_t dim,
                              nabla_axis_list *out, nabla_diag *diag) {
   for (const char *at = text; at;) {
     const size_t length = strcspn(at, ",");
-    if (length >= NABLA_AXIS_NAME || !is_word(at, length) ||
-        out->count == NABLA_MESH_MAX_AXES)
+    if (out->count == NABLA_MESH_MAX_AXES ||
+        !read_ref(at, length, &out->at[out->count]))
       return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                         "a partition: '%.60s' of dimension %" PRIu32
-                        " is no list of axes such as \"x,y\"",
+                        " is no list of axes such as \"x,y\" or \"x:(2)2\"",
                         text, dim);
-    out->at[out->count].before = 1;
-    memcpy(out->at[out->count++].name, at, length);
+    out->count++;
     at = at[length] ? at + length + 1 : NULL;
   }
   return NABLA_OK;
@@ -261,7 +268,9 @@ nabla_status nabla_needs_reshard(const nabla_partition *from,
     shorten(to->mesh, y);
     *out |= x->count != y->count;
     for (uint32_t k = 0; k < x->count && k < y->count; k++)
-      *out |= strcmp(x->at[k].name, y->at[k].name) != 0;
+      *out |= strcmp(x->at[k].name, y->at[k].name) != 0 ||
+              x->at[k].before != y->at[k].before ||
+              x->at[k].size != y->at[k].size;
   }
   return NABLA_OK;
 }

@@ -14,7 +14,4 @@ NABLA_MUST_USE nabla_status nabla_partition_read(
  * it. */
 void nabla_mesh_add(MlirOperation before, const nabla_mesh *mesh);
 
-/* The mesh of the nabla_shard_map whose callback this thread runs, or NULL. */
-const nabla_mesh *nabla_mesh_current(void);
-
 #endif

@@ -5,15 +5,12 @@
 #include <string.h>
 
 #include "lib/array/dtypes.h"
+#include "lib/array/emit_mesh.h"
 #include "lib/array/function/body.h"
 #include "lib/array/mesh/partition.h"
 #include "lib/array/packed.h"
 
 enum { MOST = NABLA_BUILD_MAX_CARRIES };
-
-static _Thread_local const nabla_mesh *current_mesh;
-
-const nabla_mesh *nabla_mesh_current(void) { return current_mesh; }
 
 /* A call. */
 typedef struct mapping {
@@ -230,7 +227,7 @@ static nabla_status take(mapping *m, const nabla_tree *tree, nabla_diag *diag) {
   if (!m->out_count || !m->out || (m->in_count && !m->in))
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "a list of partitions is NULL or empty");
-  if (current_mesh)
+  if (nabla_mesh_current())
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "in the callback of another nabla_shard_map");
   m->mesh = m->out[0].mesh;
@@ -257,9 +254,9 @@ static nabla_status map(mapping *m, const nabla_body_source *source,
   NABLA_TRY(find_pieces(m, diag));
   nabla_body_init(&m->body, m->site, m->scope, m->in_count, m->operands);
   m->body.types = m->pieces;
-  current_mesh = m->mesh;
+  nabla_mesh_set_current(m->mesh);
   const bool is_traced = nabla_body_trace(&m->body, source);
-  current_mesh = NULL;
+  nabla_mesh_set_current(NULL);
   if (!is_traced) return nabla_scope_status(m->scope, diag);
   return record(m, out, diag);
 }
