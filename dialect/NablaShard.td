@@ -90,10 +90,10 @@ def Nabla_ShardingConstraintOp : Nabla_Op<"sharding_constraint",
     }
     ```
   }];
-  let arguments = (ins Nabla_Tensor:$input, Nabla_EncodingAttr:$sharding);
-  let results = (outs Nabla_Tensor:$result);
+  let arguments = (ins Nabla_Array:$input, Nabla_EncodingAttr:$sharding);
+  let results = (outs Nabla_Array:$result);
   let assemblyFormat =
-      "$input `:` type($input) `sharding` `=` $sharding attr-dict";
+      "$input `:` qualified(type($input)) `sharding` `=` $sharding attr-dict";
 }
 
 // Operations on shardings of whole arrays; nabla-partition removes them.

@@ -131,7 +131,8 @@ nabla_needs_reshard(const nabla_partition *from, const nabla_partition *to,
  * (nabla.sharding_constraint). nabla_shard is the same, for arrays that enter a
  * program.
  * @return an array that equals x; NULL after a failure of the scope: a
- * partition that is not legal, or of another rank; a packed array */
+ * partition that is not legal, or of another rank. A packed array that is not
+ * divided between blocks is refused when the program is compiled */
 NABLA_API nabla_array *nabla_sharding_constraint(nabla_array *x,
                                                  nabla_partition partition);
 NABLA_API nabla_array *nabla_shard(nabla_array *x, nabla_partition partition);

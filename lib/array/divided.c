@@ -213,6 +213,9 @@ nabla_status nabla_divided_run(nabla_program *program, size_t input_count,
   NABLA_TRY(nabla_program_take_ranks(program, &r.ranks, diag));
   r.held = nabla_ranks_held(r.ranks);
   const nabla_status status = run_arrays(&r, diag);
+  nabla_comm *comm = nabla_ranks_processes(r.ranks);
+  if (status == NABLA_NO_MEMORY && comm) /* before the run: no other has it */
+    nabla_comm_fail(comm, nabla_comm_rank(comm), "no memory for a run");
   nabla_program_give_ranks(program, r.ranks, status);
   return status;
 }

@@ -78,6 +78,33 @@ Test(mesh_packed, divided_weights) {
   nabla_mesh_destroy(mesh);
 }
 
+/* The weight says how it is divided. */
+Test(mesh_packed, shards_of_weights) {
+  nabla_mesh *mesh = make("x=4");
+  nabla_array *x = matrix(M, K, 5), *w = weight(3);
+  const float *want = product_of_one(x, w);
+  for (int i = 0; i < 2; i++) {
+    const nabla_partition p = i ? nabla_partition_spec(mesh, NULL, "x")
+                                : nabla_partition_spec(mesh, "x", NULL);
+    nabla_array *y = nabla_linear(x, nabla_shard(w, p), nabla_none());
+    nabla_dense piece;
+    cr_assert_eq(nabla_read_local(y, 1, &piece, NULL, &diag), NABLA_OK, "%s",
+                 diag.what);
+    cr_expect_eq(piece.shape[1], i ? N : N / 4);
+    expect_close(y, want);
+  }
+  /* its own value is whole */
+  nabla_array *s = nabla_shard(w, nabla_partition_spec(mesh, "x", NULL));
+  nabla_weight_desc a, b;
+  cr_assert(nabla_array_is_packed(s));
+  cr_assert_eq(nabla_array_weight(s, &a, &diag), NABLA_OK, "%s", diag.what);
+  cr_assert_eq(nabla_array_weight(w, &b, &diag), NABLA_OK);
+  for (uint32_t i = 0; i < b.component_count; i++)
+    cr_expect_arr_eq(a.components[i].data, b.components[i].data,
+                     b.components[i].bytes);
+  nabla_mesh_destroy(mesh);
+}
+
 Test(mesh_packed, results) {
   nabla_mesh *mesh = make("x=2");
   nabla_array *rows[2], *want = weight(1);

@@ -106,6 +106,27 @@ func.func @packed_whole(%w: !nabla.implicit<16x64xf32, #nabla.nf4<block = 64>> {
 }
 
 // -----
+// A constraint divides a packed weight: across rows.
+// CHECK-LABEL: @packed_constraint
+// CHECK-SAME: %arg1: !nabla.implicit<8x256xf32, #nabla.nf4<block = 64>>
+// CHECK-NEXT: nabla.linear %arg0, %arg1 : tensor<3x256xf32>, !nabla.implicit<8x256xf32, #nabla.nf4<block = 64>>
+nabla.mesh @m <["a"=2]>
+func.func @packed_constraint(%x: tensor<3x256xf32>, %w: !nabla.implicit<16x256xf32, #nabla.nf4<block = 64>>) -> tensor<3x16xf32> {
+  %c = nabla.sharding_constraint %w : !nabla.implicit<16x256xf32, #nabla.nf4<block = 64>> sharding = #nabla.sharding<@m, [{"a"}, {}]>
+  %y = nabla.linear %x, %c : tensor<3x256xf32>, !nabla.implicit<16x256xf32, #nabla.nf4<block = 64>>
+  return %y : tensor<3x16xf32>
+}
+
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @packed_rows(%x: tensor<3x256xf32>, %w: !nabla.implicit<15x256xf32, #nabla.nf4<block = 64>>) -> tensor<3x15xf32> {
+  // expected-error @+1 {{sharding: dimension 0 of size 15 is not divided by 2; the next size that is: 16}}
+  %c = nabla.sharding_constraint %w : !nabla.implicit<15x256xf32, #nabla.nf4<block = 64>> sharding = #nabla.sharding<@m, [{"a"}, {}]>
+  %y = nabla.linear %x, %c : tensor<3x256xf32>, !nabla.implicit<15x256xf32, #nabla.nf4<block = 64>>
+  return %y : tensor<3x15xf32>
+}
+
+// -----
 nabla.mesh @m <["a"=2]>
 // expected-error @+1 {{result 0 has a sharding: results that are no states are gathered, and have none}}
 func.func @result(%x: tensor<8xf32>) -> (tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>}) {
