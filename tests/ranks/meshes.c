@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "nabla/derivative.h"
+#include "nabla/encoding.h"
 #include "nabla/function.h"
 #include "nabla/shard.h"
 
@@ -18,6 +19,7 @@ static nabla_scope *scope;
 static nabla_mesh *mesh;
 static FILE *out;
 static int wrong;
+static uint32_t self_rank;
 
 static void fail(const char *what, const nabla_diag *diag) {
   (void)fprintf(stderr, "%s: %s\n", what, diag->what);
@@ -105,6 +107,68 @@ static void maps(void) {
   put("mean", result.array);
 }
 
+/* A step of descent, which takes over the pieces of its weight. */
+static void step(nabla_scope *of, const nabla_tree *in, nabla_tree *result,
+                 void *self) {
+  (void)of, (void)self;
+  static const int64_t swap[2] = {1, 0};
+  const nabla_partition rows = nabla_partition_spec(mesh, "x", NULL);
+  nabla_array *a = in->items[1].array;
+  nabla_array *v = nabla_shard(in->items[0].array, rows);
+  nabla_array *g =
+      nabla_matmul(nabla_transpose(a, 2, swap), nabla_matmul(a, v));
+  result->items[0].array =
+      nabla_sharding_constraint(nabla_sub(v, nabla_tanh(g)), rows);
+}
+
+static void steps(uint32_t devices) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  const nabla_function_replacement donated = {"0", "0"};
+  const nabla_function_options options = {.struct_size = sizeof options,
+                                          .name = "step",
+                                          .donated = &donated,
+                                          .donated_count = 1};
+  nabla_function *function;
+  nabla_array *v = array(w, K, N);
+  const void *memory[3] = {NULL};
+  if (nabla_function_create(engine, step, &options, &function, &diag))
+    fail("step", &diag);
+  for (int i = 0; i < 3; i++) {
+    nabla_dense piece;
+    nabla_tree items[2] = {nabla_tree_of_array(v),
+                           nabla_tree_of_array(array(x, M, K))};
+    const nabla_tree in = nabla_tree_of_list(2, items);
+    nabla_tree item = nabla_tree_of_array(NULL);
+    nabla_tree result = nabla_tree_of_list(1, &item);
+    if (nabla_function_call(function, &in, &result, &diag)) fail("step", &diag);
+    v = item.array;
+    if (nabla_read_local(v, self_rank, &piece, NULL, &diag)) fail("v", &diag);
+    memory[i] = piece.data;
+  }
+  if (devices > 1 && memory[1] != memory[2]) {
+    (void)fprintf(stderr, "a step did not take over its weight\n");
+    wrong++;
+  }
+  put("steps", v);
+  nabla_function_destroy(function);
+}
+
+/* A packed weight, whose rows are divided. */
+static void packed(void) {
+  static float values[N * 64], ones[64];
+  for (int i = 0; i < N * 64; i++) values[i] = (float)(i * 37 % 101 - 50) / 25;
+  for (int i = 0; i < 64; i++) ones[i] = (float)(i % 5) / 3;
+  const nabla_storage layout = {
+      .kind = NABLA_STORAGE_PLANES,
+      .format = {.encoding = nabla_encoding_find("nf4"), .block = 64}};
+  nabla_array *v = nabla_quantize(array(values, N, 64), &layout);
+  nabla_diag diag = NABLA_DIAG_INIT;
+  if (nabla_realize(scope, 1, &v, &diag)) fail("packed", &diag);
+  nabla_array *y = nabla_linear(array(ones, 1, 64), v, nabla_none());
+  put("packed",
+      nabla_sharding_constraint(y, nabla_partition_spec(mesh, NULL, "x")));
+}
+
 /* A computation takes the pieces of another as they lie; reading gathers. */
 static void stay(nabla_comm *comm, uint32_t devices) {
   nabla_diag diag = NABLA_DIAG_INIT;
@@ -171,6 +235,8 @@ static void run(nabla_comm *comm, uint32_t devices) {
   functions();
   maps();
   stay(comm, devices);
+  steps(devices);
+  packed();
   if (comm && devices > 1) refuse(devices);
   nabla_scope_end(scope);
   nabla_mesh_destroy(mesh);
@@ -188,6 +254,7 @@ int main(int argc, char **argv) {
   } else if (argc == 3 && !strcmp(argv[1], "mpi")) {
     if (nabla_comm_mpi(&comm, &diag)) fail("nabla_comm_mpi", &diag);
     devices = nabla_comm_size(comm);
+    self_rank = nabla_comm_rank(comm);
     (void)snprintf(name, sizeof name, "%s%u", argv[2], nabla_comm_rank(comm));
   } else {
     return 2;
