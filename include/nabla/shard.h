@@ -79,7 +79,7 @@ typedef struct nabla_partition {
   nabla_partition_of(mesh,                                                   \
                      sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), \
                      (const char *const[]){__VA_ARGS__})
-/* The same of `rank` texts. `dims` may be NULL if `rank` is 0. */
+/* The same of `rank` texts. `dims` NULL: no dimension is divided. */
 NABLA_API nabla_partition nabla_partition_of(const nabla_mesh *mesh,
                                              size_t rank,
                                              const char *const *dims);

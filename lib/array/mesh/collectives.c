@@ -192,6 +192,11 @@ static nabla_status infer(collective *c, nabla_diag *diag) {
   NABLA_TRY(read_axes(c, diag));
   if (c->pair_count && !c->pairs)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "pairs is NULL");
+  if (c->pair_count > c->devices)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "%" PRIu32 " pairs of %" PRId64
+                      " devices: each sends to one at most",
+                      c->pair_count, c->devices);
   if (!c->site->count) {
     c->result = (nabla_array_type){.dtype = NABLA_DTYPE_I64};
     return NABLA_OK;

@@ -112,7 +112,7 @@ uint32_t nabla_mesh_size(const nabla_mesh *mesh) {
 nabla_partition nabla_partition_of(const nabla_mesh *mesh, size_t rank,
                                    const char *const *dims) {
   nabla_partition out = {.mesh = mesh, .rank = (uint32_t)rank};
-  for (size_t i = 0; i < rank && i < NABLA_ARRAY_MAX_RANK; i++)
+  for (size_t i = 0; dims && i < rank && i < NABLA_ARRAY_MAX_RANK; i++)
     out.dims[i] = dims[i];
   return out;
 }
