@@ -1,11 +1,34 @@
 /* The functions of operations.def whose bodies are made from its rows. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "lib/array/make.h"
 
+/* No element is the largest or smallest of none: as NumPy and JAX say. */
+static bool has_elements(const nabla_making *m, int64_t kind,
+                         const nabla_array *x, uint32_t count,
+                         const int64_t *dims) {
+  int64_t list[NABLA_ARRAY_MAX_RANK];
+  uint32_t used = 0;
+  if (kind != NABLA_REDUCE_MAX && kind != NABLA_REDUCE_MIN) return true;
+  if (!nabla_make_dims(m, count, dims, x->dense.rank, true, list, &used))
+    return false;
+  for (uint32_t i = 0; i < used; i++)
+    if (!x->dense.shape[list[i]]) {
+      (void)NABLA_MAKE_FAIL(m,
+                            "dimension %" PRId64
+                            " has no elements, of which "
+                            "one could be the largest or smallest",
+                            list[i]);
+      return false;
+    }
+  return true;
+}
+
 static nabla_array *reduce(const nabla_making *m, int64_t kind,
                            nabla_dtype_rule rule, nabla_array *x,
                            uint32_t count, const int64_t *dims, int keep_dims) {
+  if (m->scope && !has_elements(m, kind, x, count, dims)) return NULL;
   nabla_array *operand = m->scope ? nabla_make_settle(m, x, rule) : NULL;
   return nabla_make_reduce(m, kind, operand, count, dims, keep_dims);
 }

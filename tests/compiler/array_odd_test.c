@@ -75,6 +75,33 @@ Test(array_odd, steps_of_zero) {
   expect_failure(nabla_arange(scope, NABLA_DTYPE_F32, 4, 0, 0), "by 0");
 }
 
+Test(array_odd, the_largest_of_no_elements) {
+  nabla_array *x = nabla_zeros(scope, NABLA_DTYPE_F32, NABLA_DIMS(3, 0)),
+              *both[2];
+  nabla_dense out;
+  expect_failure(nabla_max(x, NABLA_DIMS(-1), 0),
+                 "dimension 1 has no elements");
+  expect_failure(nabla_min(x, 0, NULL, 1), "dimension 1 has no elements");
+  nabla_minmax(x, 0, NULL, 0, both);
+  expect_failure(both[0], "no elements");
+  cr_expect_null(both[1]);
+  cr_assert_eq(nabla_array_read(nabla_max(x, NABLA_DIMS(0), 0), &out, &diag),
+               NABLA_OK); /* no results */
+  cr_expect(out.rank == 1 && !out.shape[0]);
+}
+
+Test(array_odd, products_of_truth_values_are_truth_values) {
+  unsigned char values[4] = {1, 1, 1, 0};
+  nabla_dense dense = {values, NABLA_DTYPE_BOOL, 2, {2, 2}};
+  nabla_array *x = nabla_array_of(scope, &dense);
+  nabla_array *y = nabla_matmul(x, nabla_slice(x, 2, (const int64_t[]){1, 0},
+                                               (const int64_t[]){2, 2}, NULL));
+  expect_failure(y, "columns");
+  cr_assert_eq(nabla_array_read(nabla_matmul(x, x), &dense, &diag), NABLA_OK);
+  cr_expect_eq(dense.dtype, NABLA_DTYPE_BOOL);
+  cr_expect(!memcmp(dense.data, (const unsigned char[]){1, 1, 1, 1}, 4));
+}
+
 Test(array_odd, sizes_that_overflow) {
   nabla_array *one = nabla_scalar(scope, 1);
   nabla_array *column =

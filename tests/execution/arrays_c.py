@@ -336,13 +336,15 @@ REDUCERS = {"sum": np.sum, "max": np.max, "prod": np.prod, "min": np.min,
 
 def reduced(m, name, rule, rounds):
     for _ in range(rounds * 2):
-        x = m.array(m.shape(empty=name not in ("max", "min", "mean", "minmax")),
-                    m.kind(), -2, 2)
+        x = m.array(m.shape(empty=name not in ("mean", "minmax")), m.kind(), -2, 2)
         rank = x.wide.ndim
         dims, keep = m.dims(rank), int(m.rng.integers(2))
         axes = tuple(d % rank for d in dims) if dims else None
         to = by_rule(rule, x.kind)
         a = as_kind(x.wide, to)
+        if name in ("max", "min") and 0 in [a.shape[d] for d in axes or range(rank)]:
+            m.add(name, [x], [dims, keep], [], None)
+            continue
         if name == "minmax":
             wants = [want(to, f(a, axis=axes, keepdims=bool(keep)), 1)
                      for f in (np.min, np.max)]
@@ -583,6 +585,8 @@ def add_products(m):
         p, q = m.array(left, x), m.array(right, y)
         kind = by_rule("numbers", to)
         z = np.matmul(as_kind(p.wide, kind), as_kind(q.wide, kind))
+        if to == "bool":
+            kind, z = to, z != 0
         m.add("matmul", [p, q], [], [], [want(kind, z, 40)])
     m.add("matmul", [m.array((2, 3), "f32"), m.array((4, 2), "f32")], [], [],
           None)

@@ -110,9 +110,13 @@ nabla_array *nabla_matmul(nabla_array *x, nabla_array *y) {
   if (!x->dense.rank || !y->dense.rank)
     return NABLA_MAKE_FAIL(m, "an operand of rank 0");
   const bool is_row = x->dense.rank == 1, is_column = y->dense.rank == 1;
+  const bool is_bool =
+      x->dense.dtype == NABLA_DTYPE_BOOL && y->dense.dtype == NABLA_DTYPE_BOOL;
   if (is_row) x = nabla_make_unsqueeze(m, x, 0);
   if (is_column) y = nabla_make_unsqueeze(m, y, 1);
   nabla_array *out = multiply(m, x, y);
+  if (is_bool) /* whether one of the products is true */
+    out = nabla_make_convert(m, out, NABLA_DTYPE_BOOL);
   if (out && is_column) out = nabla_make_squeeze(m, out, out->dense.rank - 1);
   if (out && is_row)
     out = nabla_make_squeeze(m, out, out->dense.rank - (is_column ? 1 : 2));
