@@ -104,9 +104,9 @@ def fold(names, values, kind, prefix):
 
 
 def arguments_program(arrays, kind, called):
-    """A function of all arrays; `called`: one that calls another twice, the
-    second time in a loop, with arguments in another order, one of them twice,
-    and a value of its own."""
+    """A function of all arrays; `called`, "@g" or "private @g": one that calls
+    this other one twice, the second time in a loop, with arguments in another
+    order, one of them twice, and a value of its own."""
     names = ["%%a%d" % i for i in range(len(arrays))]
     takes = ", ".join("%s: %s" % (name, kind) for name in names)
     types = ", ".join([kind] * len(arrays))
@@ -141,7 +141,7 @@ def arguments_program(arrays, kind, called):
         "    scf.yield %%t : %s" % kind,
         "  }"]
     outer = fold(names, [inner, *arrays[1:]], kind, "v")[2]
-    return ("\n".join(function("private @g", lines, last, "%a1") +
+    return ("\n".join(function(called, lines, last, "%a1") +
                       function("@f", body, "%s", "%r#1")),
             [outer - arrays_given[0], arrays_given[1]])
 
@@ -154,11 +154,11 @@ def check_arguments(s):
             arrays = [rng.integers(-2 ** 31, 2 ** 31, shape).astype(np.int32)
                       for _ in range(count)]
             with np.errstate(over="ignore"):
-                for called in (False, True):
+                for called in ("", "private @g", "@g"):
                     program, want = arguments_program(arrays, kind, called)
-                    check_result(s, "%d arguments %s%s" % (
-                        count, kind, ", called" if called else ""),
-                        program, arrays, want)
+                    check_result(s, "%d arguments %s %s" % (
+                        count, kind, called), program, arrays, want,
+                        *(["--entry", "f"] if called == "@g" else []))
 
 
 def results_program(x, count, kind):
@@ -207,8 +207,8 @@ def check_many_results(s):
                          want)
 
 
-def check_result(s, what, program, arguments, want):
-    command = ["--cache", "off"]
+def check_result(s, what, program, arguments, want, *options):
+    command = ["--cache", "off", *options]
     for i, array in enumerate(arguments):
         path = s.path(".npy")
         np.save(path, array)

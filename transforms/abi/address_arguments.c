@@ -10,7 +10,9 @@
 #include "transforms/abi/argument_table.h"
 #include "transforms/abi/known_buffer.h"
 #include "transforms/abi/services.h"
+#include "transforms/ir/functions.h"
 #include "transforms/ir/llvm_ops.h"
+#include "transforms/ir/values.h"
 #include "transforms/passes.h"
 
 /* Of functions while the pass runs: another operation than a call names it, or
@@ -29,67 +31,21 @@ static bool is_candidate(MlirOperation op) {
   if (!nabla_is(op, "func.func") || !nabla_function_has_body(op) ||
       nabla_op_has(op, NAMED) || nabla_op_has(op, NABLA_KERNEL_MARK))
     return false;
-  MlirAttribute visibility =
-      mlirOperationGetAttributeByName(op, nabla_ref("sym_visibility"));
-  return !mlirAttributeIsNull(visibility) &&
-         nabla_text_is(mlirStringAttrGetValue(visibility), "private") &&
+  return nabla_is_private(op) &&
          mlirBlockIsNull(mlirBlockGetNextInRegion(entry_of(op)));
-}
-
-/* The array that a buffer is, or of which it is a view. */
-static MlirValue root_of(MlirValue value) {
-  static const char *const views[] = {
-      "memref.cast",    "memref.expand_shape",    "memref.view",
-      "memref.subview", "memref.collapse_shape",  "memref.transpose",
-      "memref.reshape", "memref.reinterpret_cast"};
-  for (;;) {
-    MlirOperation op = nabla_defining_op(value);
-    bool is_view = false;
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-      is_view = is_view || (!mlirOperationIsNull(op) && nabla_is(op, views[i]));
-    if (!is_view) return value;
-    value = mlirOperationGetOperand(op, 0);
-  }
 }
 
 /* Whether a function may return `argument`, or a view of it: a caller compares
  * the allocations of two descriptors before it releases one, so that this one
  * stays a descriptor. */
 static bool may_return(MlirOperation end, MlirValue argument) {
-  static const char *const makers[] = {"memref.alloc", "memref.get_global",
-                                       "bufferization.clone"};
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++) {
-    MlirValue value = mlirOperationGetOperand(end, i);
-    if (!mlirTypeIsAMemRef(mlirValueGetType(value))) continue;
-    MlirValue root = root_of(value);
-    MlirOperation op = nabla_defining_op(root);
-    bool is_made = false;
-    for (size_t m = 0; m < sizeof makers / sizeof *makers; m++)
-      is_made =
-          is_made || (!mlirOperationIsNull(op) && nabla_is(op, makers[m]));
-    if (mlirOperationIsNull(op) ? mlirValueEqual(root, argument) : !is_made)
+    MlirValue value = mlirOperationGetOperand(end, i), root;
+    if (mlirTypeIsAMemRef(mlirValueGetType(value)) &&
+        (!nabla_buffer_root(value, &root) || mlirValueEqual(root, argument)))
       return true;
   }
   return false;
-}
-
-/* Changes the type of a function to that of its arguments. */
-static bool update_type(MlirOperation function, MlirBlock entry) {
-  MlirType old = nabla_function_type(function);
-  const intptr_t inputs = mlirBlockGetNumArguments(entry);
-  const intptr_t results = mlirFunctionTypeGetNumResults(old);
-  MlirType *types = calloc((size_t)(inputs + results) + 1, sizeof *types);
-  if (!types) return false;
-  for (intptr_t i = 0; i < inputs; i++)
-    types[i] = mlirValueGetType(mlirBlockGetArgument(entry, i));
-  for (intptr_t i = 0; i < results; i++)
-    types[inputs + i] = mlirFunctionTypeGetResult(old, i);
-  MlirType type = mlirFunctionTypeGet(nabla_op_context(function), inputs, types,
-                                      results, types + inputs);
-  mlirOperationSetInherentAttributeByName(function, nabla_ref("function_type"),
-                                          mlirTypeAttrGet(type));
-  free(types);
-  return true;
 }
 
 static bool take_addresses(MlirOperation function, void *self) {
@@ -119,7 +75,7 @@ static bool take_addresses(MlirOperation function, void *self) {
     mlirOperationSetDiscardableAttributeByName(
         function, nabla_ref(TAKEN),
         mlirDenseI64ArrayGet(context, taken_count, taken));
-    good = update_type(function, entry);
+    good = nabla_function_update_type(function);
   }
   free(taken);
   if (!good) nabla_error_at(function, "nabla-address-arguments: out of memory");
@@ -128,16 +84,10 @@ static bool take_addresses(MlirOperation function, void *self) {
 
 /* ---- calls ---- */
 
-static MlirOperation callee_of(MlirSymbolTable symbols, MlirOperation call) {
-  return mlirSymbolTableLookup(
-      symbols, mlirFlatSymbolRefAttrGetValue(
-                   mlirOperationGetAttributeByName(call, nabla_ref("callee"))));
-}
-
 static bool is_call(MlirOperation op) { return nabla_is(op, "func.call"); }
 
 static bool pass_addresses(MlirOperation call, void *self) {
-  MlirOperation callee = callee_of(*(MlirSymbolTable *)self, call);
+  MlirOperation callee = nabla_call_callee(*(MlirSymbolTable *)self, call);
   if (mlirOperationIsNull(callee)) return true;
   MlirAttribute taken =
       mlirOperationGetAttributeByName(callee, nabla_ref(TAKEN));

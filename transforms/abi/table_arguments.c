@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "transforms/abi/argument_table.h"
+#include "transforms/ir/functions.h"
 #include "transforms/passes.h"
 #include "transforms/state/state.h"
 
@@ -257,9 +258,7 @@ static bool table_calls(MlirOperation module, const wide_list *all) {
   nabla_op_list calls = nabla_ops_collect(module, is_call);
   bool good = !calls.failed;
   for (size_t i = 0; good && i < calls.count; i++) {
-    MlirOperation callee = mlirSymbolTableLookup(
-        symbols,
-        mlirFlatSymbolRefAttrGetValue(attribute(calls.ops[i], "callee")));
+    MlirOperation callee = nabla_call_callee(symbols, calls.ops[i]);
     const wide *found = mlirOperationIsNull(callee) ? NULL : find(all, callee);
     if (found) good = table_call(calls.ops[i], found);
   }

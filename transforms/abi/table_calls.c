@@ -1,9 +1,9 @@
 /* nabla-table-calls: makes the tables that nabla-table-arguments asks for.
  * Before a call it allocates an array of pointers to descriptors, followed by
- * the descriptors, and frees it after the call. Of buffers of known sizes only
- * the addresses are in them. Arguments that the caller only
- * passes on keep the descriptors that they came with: a loop over a constant
- * array of their numbers copies the pointers. */
+ * the descriptors, and frees it after the call. A descriptor of a buffer of
+ * known size has only its two addresses. Arguments that the caller only passes
+ * on keep the descriptors that they came with: a loop over a constant array of
+ * their numbers copies the pointers. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <mlir-c/Dialect/LLVM.h>
@@ -14,16 +14,7 @@
 #include "transforms/abi/argument_table.h"
 #include "transforms/abi/known_buffer.h"
 #include "transforms/abi/part_ops.h"
-#include "transforms/ir/llvm_ops.h"
 #include "transforms/passes.h"
-
-/* The tables made in a module. */
-typedef struct table_maker {
-  MlirBlock body; /* of the module */
-  MlirSymbolTable symbols;
-  unsigned arrays;
-  bool has_short_descriptors; /* all functions that are called are private */
-} table_maker;
 
 /* Returns the cast that names the buffers of a call; null if there is none. */
 static MlirOperation buffers_of(MlirOperation op) {
@@ -53,25 +44,25 @@ static MlirValue read_from(MlirValue buffer) {
   return mlirOperationGetOperand(load, 0);
 }
 
-/* Whether only the two addresses of a descriptor are written: readers have the
- * rest from the type. */
-static bool is_short(const table_maker *m, MlirType buffer) {
-  return m->has_short_descriptors && nabla_part_is_plain(buffer) &&
-         nabla_known_buffer(buffer);
+/* Whether only the two addresses of a descriptor are written: all readers of
+ * tables, also of those that an entry point is given, have the rest from the
+ * type. */
+static bool is_short(MlirType buffer) {
+  return nabla_part_is_plain(buffer) && nabla_known_buffer(buffer);
 }
 
-static int64_t descriptor_bytes(const table_maker *m, MlirType buffer) {
-  return is_short(m, buffer)
+static int64_t descriptor_bytes(MlirType buffer) {
+  return is_short(buffer)
              ? 16
              : 8 * (3 + 2 * (int64_t)mlirShapedTypeGetRank(buffer));
 }
 
-static int64_t table_bytes(const table_maker *m, MlirOperation cast) {
+static int64_t table_bytes(MlirOperation cast) {
   const intptr_t count = mlirOperationGetNumOperands(cast);
   int64_t bytes = 8 * (int64_t)count;
   for (intptr_t i = 0; i < count; i++)
     if (mlirValueIsNull(read_from(mlirOperationGetOperand(cast, i))))
-      bytes += descriptor_bytes(m, nabla_operand_type(cast, i));
+      bytes += descriptor_bytes(nabla_operand_type(cast, i));
   return bytes;
 }
 
@@ -155,6 +146,12 @@ static void passed_deinit(passed *p) {
   free(p->is_copied);
 }
 
+/* The tables made in a module. */
+typedef struct table_maker {
+  MlirBlock body; /* of the module */
+  unsigned arrays;
+} table_maker;
+
 static void declare(table_maker *m, MlirContext context, const char *text) {
   mlirBlockInsertOwnedOperation(
       m->body, 0,
@@ -212,10 +209,10 @@ static void copy_entries(table_maker *m, MlirOperation before, const passed *p,
 /* ---- calls ---- */
 
 /* Stores the descriptor of a buffer. */
-static void store_descriptor(const table_maker *m, MlirOperation before,
-                             MlirValue buffer, MlirValue place) {
+static void store_descriptor(MlirOperation before, MlirValue buffer,
+                             MlirValue place) {
   MlirValue descriptor = nabla_known_buffer_descriptor(before, buffer);
-  if (!is_short(m, mlirValueGetType(buffer))) {
+  if (!is_short(mlirValueGetType(buffer))) {
     store(before, descriptor, place);
     return;
   }
@@ -224,8 +221,8 @@ static void store_descriptor(const table_maker *m, MlirOperation before,
         nabla_table_address(before, place, 8));
 }
 
-static void fill(const table_maker *m, MlirOperation call, MlirOperation cast,
-                 MlirValue table, const passed *p) {
+static void fill(MlirOperation call, MlirOperation cast, MlirValue table,
+                 const passed *p) {
   const bool copies = p->copied >= COPIED_MIN;
   int64_t next = 8 * (int64_t)p->count; /* offset of the next descriptor */
   for (intptr_t i = 0; i < p->count; i++) {
@@ -234,17 +231,16 @@ static void fill(const table_maker *m, MlirOperation call, MlirOperation cast,
     if (copies && p->is_copied[i]) continue;
     if (mlirValueIsNull(place)) {
       place = nabla_table_address(call, table, next);
-      next += descriptor_bytes(m, mlirValueGetType(buffer));
-      store_descriptor(m, call, buffer, place);
+      next += descriptor_bytes(mlirValueGetType(buffer));
+      store_descriptor(call, buffer, place);
     }
     store(call, place, nabla_table_address(call, table, 8 * (int64_t)i));
   }
 }
 
 static bool make_table(MlirOperation call, void *self) {
-  table_maker *m = self;
   MlirOperation cast = buffers_of(call);
-  const int64_t bytes = table_bytes(m, cast);
+  const int64_t bytes = table_bytes(cast);
   if (bytes > INT32_MAX) {
     nabla_error_at(call, "takes too many arguments: more than 2 GiB of them");
     return false;
@@ -254,8 +250,8 @@ static bool make_table(MlirOperation call, void *self) {
   if (good) {
     MlirValue memory = allocate(call, bytes);
     MlirValue table = nabla_part_address(call, memory);
-    if (p.copied >= COPIED_MIN) copy_entries(m, call, &p, table);
-    fill(m, call, cast, table, &p);
+    if (p.copied >= COPIED_MIN) copy_entries(self, call, &p, table);
+    fill(call, cast, table, &p);
     mlirOperationSetOperand(call, 0, table);
     nabla_op_spec release = {"memref.dealloc", 1, &memory, 0, NULL, 0, NULL};
     nabla_op_create(mlirOperationGetNextInBlock(call), &release);
@@ -270,36 +266,18 @@ static bool make_table(MlirOperation call, void *self) {
 
 /* ---- functions that read tables ---- */
 
-static bool refuse_short(MlirOperation call, void *self) {
-  table_maker *m = self;
-  MlirOperation callee = mlirSymbolTableLookup(
-      m->symbols, mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(
-                      call, nabla_ref("callee"))));
-  MlirAttribute visibility = {NULL};
-  if (!mlirOperationIsNull(callee))
-    visibility =
-        mlirOperationGetAttributeByName(callee, nabla_ref("sym_visibility"));
-  if (mlirAttributeIsNull(visibility) ||
-      !nabla_text_is(mlirStringAttrGetValue(visibility), "private"))
-    m->has_short_descriptors = false;
-  return true;
-}
-
 /* A buffer whose descriptor comes from a table. */
 static bool is_read(MlirOperation op) {
-  MlirValue table;
-  int64_t entry;
-  if (!nabla_is(op, NABLA_CAST) || mlirOperationGetNumResults(op) != 1)
-    return false;
-  MlirValue place = read_from(mlirOperationGetResult(op, 0));
-  return !mlirValueIsNull(place) && find_entry(place, &table, &entry);
+  return nabla_is(op, NABLA_CAST) && mlirOperationGetNumResults(op) == 1 &&
+         !mlirValueIsNull(read_from(mlirOperationGetResult(op, 0)));
 }
 
 /* Reads the two addresses of a descriptor alone. */
 static bool read_short(MlirOperation cast, void *self) {
+  (void)self;
   MlirType pointer = nabla_table_pointer(nabla_op_context(cast));
   MlirType type = nabla_result_type(cast, 0);
-  if (!is_short(self, type)) return true;
+  if (!is_short(type)) return true;
   MlirOperation load = nabla_defining_op(mlirOperationGetOperand(cast, 0));
   MlirValue place = mlirOperationGetOperand(load, 0);
   MlirValue allocation = nabla_table_op(load, "llvm.load", place, pointer);
@@ -316,19 +294,11 @@ MlirLogicalResult nabla_run_table_calls(MlirOperation module,
                                         const nablaPassValue *values,
                                         void *prepared) {
   (void)values, (void)prepared;
-  static const struct {
-    bool (*want)(MlirOperation);
-    bool (*change)(MlirOperation, void *);
-  } steps[] = {{has_buffers, refuse_short},
-               {has_buffers, make_table},
-               {is_read, read_short}};
   table_maker m = {mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0)),
-                   mlirSymbolTableCreate(module), 0, true};
-  MlirLogicalResult result = mlirLogicalResultSuccess();
-  for (size_t i = 0;
-       i < sizeof steps / sizeof *steps && mlirLogicalResultIsSuccess(result);
-       i++)
-    result = nabla_ops_each(module, steps[i].want, steps[i].change, &m);
-  mlirSymbolTableDestroy(m.symbols);
-  return result;
+                   0};
+  const MlirLogicalResult made =
+      nabla_ops_each(module, has_buffers, make_table, &m);
+  return mlirLogicalResultIsSuccess(made)
+             ? nabla_ops_each(module, is_read, read_short, NULL)
+             : made;
 }

@@ -9,6 +9,7 @@
 #include "dialect/ops.h"
 #include "transforms/autodiff/rules.h"
 #include "transforms/ir/block_index.h"
+#include "transforms/ir/values.h"
 
 void nabla_varied_add(nabla_value_map *varied, MlirValue value) {
   if (nabla_diff_has(mlirValueGetType(value)))
@@ -166,24 +167,13 @@ typedef struct capture {
   nabla_value_list *out;
 } capture;
 
-/* Whether a value is defined in a region of `op`. */
-static bool is_inside(MlirValue value, MlirOperation op) {
-  MlirBlock block = mlirValueIsABlockArgument(value)
-                        ? mlirBlockArgumentGetOwner(value)
-                        : mlirOperationGetBlock(nabla_defining_op(value));
-  MlirOperation at = mlirBlockGetParentOperation(block);
-  while (!mlirOperationIsNull(at) && !mlirOperationEqual(at, op))
-    at = mlirOperationGetParentOperation(at);
-  return !mlirOperationIsNull(at);
-}
-
 static MlirWalkResult add_captured(MlirOperation op, void *self) {
   capture *c = self;
   if (mlirOperationEqual(op, c->op)) return MlirWalkResultAdvance;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     MlirValue value = mlirOperationGetOperand(op, i);
     if ((c->varied && !has(c->varied, value)) || has(&c->seen, value) ||
-        is_inside(value, c->op))
+        nabla_value_is_inside(value, c->op))
       continue;
     nabla_value_map_set(&c->seen, value, value);
     nabla_value_list_add(c->out, value);

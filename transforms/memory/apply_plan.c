@@ -6,6 +6,7 @@
 
 #include "nabla/services.h"
 #include "transforms/abi/part_ops.h"
+#include "transforms/ir/functions.h"
 #include "transforms/ir/llvm_ops.h"
 #include "transforms/memory/function_plan.h"
 #include "transforms/memory/result_arguments.h"
@@ -114,7 +115,7 @@ static MlirValue call_sizes(nabla_function_plan *plan, MlirOperation call,
                             MlirValue (*value)(void *self, MlirValue operand,
                                                int64_t dim),
                             void *self) {
-  MlirOperation callee = nabla_function_plan_callee(plan->symbols, call);
+  MlirOperation callee = nabla_call_callee(plan->symbols, call);
   MlirAttribute sources = mlirOperationGetDiscardableAttributeByName(
       callee, nabla_ref(NABLA_PLAN_SOURCES));
   const intptr_t count = mlirDenseArrayGetNumElements(sources) / 2;
@@ -289,7 +290,7 @@ static MlirValue call_word(void *self, MlirValue operand, int64_t dim) {
 }
 
 static bool apply_apart(nabla_function_plan *plan, MlirOperation call) {
-  MlirOperation callee = nabla_function_plan_callee(plan->symbols, call);
+  MlirOperation callee = nabla_call_callee(plan->symbols, call);
   MlirValue block;
   if (nabla_op_has(callee, NABLA_PLAN_SIZES)) {
     MlirValue size = call_sizes(plan, call, call, call_word, &call);

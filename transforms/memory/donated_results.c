@@ -7,7 +7,9 @@
 #include <stdlib.h>
 
 #include "transforms/cluster/call.h"
+#include "transforms/ir/functions.h"
 #include "transforms/ir/llvm_ops.h"
+#include "transforms/ir/values.h"
 #include "transforms/memory/lifetime.h"
 #include "transforms/state/state.h"
 
@@ -132,8 +134,7 @@ static bool is_parallel(MlirOperation generic) {
 /* Whether a call is of a cluster that reads operand `number` in place. */
 static bool reads_in_place(const place *p, MlirOperation call,
                            intptr_t number) {
-  MlirOperation callee = mlirSymbolTableLookup(
-      p->symbols, mlirFlatSymbolRefAttrGetValue(attribute(call, "callee")));
+  MlirOperation callee = nabla_call_callee(p->symbols, call);
   MlirAttribute list = mlirOperationIsNull(callee)
                            ? mlirAttributeGetNull()
                            : attribute(callee, NABLA_CLUSTER_IN_PLACE);
@@ -141,28 +142,6 @@ static bool reads_in_place(const place *p, MlirOperation call,
   for (intptr_t i = 0; i < mlirDenseArrayGetNumElements(list); i++)
     if (mlirDenseI64ArrayGetElement(list, i) == number) return true;
   return false;
-}
-
-/* Whether the memory of `value` is known: that of an argument or of an
- * allocation, which is stored in `out`. */
-static bool find_root(MlirValue value, MlirValue *out) {
-  static const char *const views[] = {
-      "memref.cast",         "memref.subview",   "memref.collapse_shape",
-      "memref.expand_shape", "memref.transpose", "memref.reinterpret_cast"};
-  static const char *const roots[] = {"memref.alloc", "memref.alloca",
-                                      "memref.get_global", NABLA_CAST};
-  for (;;) {
-    *out = value;
-    if (mlirValueIsABlockArgument(value)) return true;
-    MlirOperation op = nabla_defining_op(value);
-    bool is_view = false;
-    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
-      if (nabla_is(op, roots[i])) return true;
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-      is_view = is_view || nabla_is(op, views[i]);
-    if (!is_view) return false;
-    value = mlirOperationGetOperand(op, 0);
-  }
 }
 
 /* Whether something in the regions of `op` takes a buffer. */
@@ -192,7 +171,7 @@ static bool is_elementwise_of(const place *p, MlirOperation op,
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     MlirValue operand = mlirOperationGetOperand(op, i), root;
     if (!mlirTypeIsAMemRef(mlirValueGetType(operand))) continue;
-    if (!find_root(operand, &root)) return false;
+    if (!nabla_buffer_root(operand, &root)) return false;
     if (!mlirValueEqual(root, buffer)) continue;
     if (!mlirValueEqual(operand, buffer) ||
         (is_generic ? !is_plain_operand(op, i) : !reads_in_place(p, op, i)))
@@ -264,7 +243,7 @@ static bool can_write_to(const place *p, MlirOperation op, MlirValue buffer) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     MlirValue operand = mlirOperationGetOperand(op, i), root;
     if (!mlirTypeIsAMemRef(mlirValueGetType(operand))) continue;
-    if (!find_root(operand, &root)) return false;
+    if (!nabla_buffer_root(operand, &root)) return false;
     if (mlirValueEqual(root, buffer) &&
         (!mlirValueEqual(operand, buffer) ||
          (is_generic ? !is_plain_operand(op, i) : !reads_in_place(p, op, i))))
@@ -298,7 +277,7 @@ static void store_directly(const place *p, MlirOperation copy) {
   if (mlirOperationIsNull(alloc) || !nabla_is(alloc, "memref.alloc") ||
       mlirOperationGetNumOperands(alloc) != 0 ||
       !mlirTypeEqual(mlirValueGetType(from), mlirValueGetType(to)) ||
-      !find_root(to, &root) || !mlirValueEqual(root, to) ||
+      !nabla_buffer_root(to, &root) || !mlirValueEqual(root, to) ||
       (!mlirValueIsABlockArgument(to) &&
        !nabla_is(nabla_defining_op(to), NABLA_CAST)) ||
       is_returned(from, mlirBlockGetTerminator(p->block)))

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "transforms/abi/part_ops.h"
+#include "transforms/ir/functions.h"
 #include "transforms/ir/llvm_ops.h"
 #include "transforms/memory/lifetime.h"
 
@@ -66,17 +67,10 @@ static MlirOperation in_entry(const nabla_function_plan *plan,
 
 /* ---- what needs memory ---- */
 
-MlirOperation nabla_function_plan_callee(MlirSymbolTable symbols,
-                                         MlirOperation call) {
-  return mlirSymbolTableLookup(
-      symbols, mlirFlatSymbolRefAttrGetValue(
-                   mlirOperationGetAttributeByName(call, nabla_ref("callee"))));
-}
-
 /* The bytes that the callee of a call wants, a guess if it is of open size. */
 static uint64_t bytes_wanted(const nabla_function_plan *plan,
                              MlirOperation call) {
-  MlirOperation callee = nabla_function_plan_callee(plan->symbols, call);
+  MlirOperation callee = nabla_call_callee(plan->symbols, call);
   if (mlirOperationIsNull(callee)) return 0;
   MlirAttribute bytes = mlirOperationGetDiscardableAttributeByName(
       callee, nabla_ref(NABLA_PLAN_BYTES));
@@ -139,8 +133,7 @@ static bool add_call(nabla_function_plan *plan, MlirOperation call,
                      size_t number) {
   if (bytes_wanted(plan, call) == 0) return true;
   MlirAttribute sources = mlirOperationGetDiscardableAttributeByName(
-      nabla_function_plan_callee(plan->symbols, call),
-      nabla_ref(NABLA_PLAN_SOURCES));
+      nabla_call_callee(plan->symbols, call), nabla_ref(NABLA_PLAN_SOURCES));
   const bool is_open = !mlirAttributeIsNull(sources);
   const bool is_part = stands_in_control(plan, call, is_open) &&
                        (!is_open || knows_sources(plan, call, sources));

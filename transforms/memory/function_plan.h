@@ -76,10 +76,6 @@ void nabla_function_plan_check_early(nabla_function_plan *plan);
 /* Makes the size function of a private function with open parts. */
 bool nabla_function_plan_add_sizes(nabla_function_plan *plan);
 
-/* The callee of a call; null if it has none in the module. */
-MlirOperation nabla_function_plan_callee(MlirSymbolTable symbols,
-                                         MlirOperation call);
-
 /* Reports an error at `op`; false. */
 bool nabla_function_plan_fail(nabla_function_plan *plan, MlirOperation op,
                               const char *what);

@@ -5,6 +5,7 @@
 #include <mlir-c/BuiltinTypes.h>
 
 #include "transforms/abi/part_ops.h"
+#include "transforms/ir/functions.h"
 #include "transforms/ir/llvm_ops.h"
 #include "transforms/memory/donated_results.h"
 #include "transforms/passes.h"
@@ -26,9 +27,7 @@ static bool is_entry(MlirOperation op) {
 
 static bool mark(MlirOperation call, void *self) {
   MlirSymbolTable *symbols = self;
-  MlirOperation callee = mlirSymbolTableLookup(
-      *symbols, mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(
-                    call, nabla_ref("callee"))));
+  MlirOperation callee = nabla_call_callee(*symbols, call);
   if (!mlirOperationIsNull(callee)) nabla_op_mark(callee, CALLED);
   return true;
 }

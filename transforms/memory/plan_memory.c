@@ -12,6 +12,7 @@
 
 #include "dialect/bridge.h"
 #include "transforms/abi/part_ops.h"
+#include "transforms/ir/functions.h"
 #include "transforms/ir/llvm_ops.h"
 #include "transforms/memory/donated_results.h"
 #include "transforms/memory/function_plan.h"
@@ -41,20 +42,13 @@ static bool plan_callees(planner *p, MlirOperation function) {
   nabla_op_list calls = nabla_ops_collect(function, is_call);
   bool good = !calls.failed || fail(function, "out of memory");
   for (size_t i = 0; good && i < calls.count; i++) {
-    MlirOperation callee = nabla_function_plan_callee(p->symbols, calls.ops[i]);
+    MlirOperation callee = nabla_call_callee(p->symbols, calls.ops[i]);
     if (!mlirOperationIsNull(callee) && nabla_function_has_body(callee))
       good = plan_function(p, callee) &&
              nabla_result_arguments_pass(calls.ops[i], callee);
   }
   nabla_op_list_deinit(&calls);
   return good;
-}
-
-static bool is_private(MlirOperation function) {
-  MlirAttribute visibility =
-      mlirOperationGetAttributeByName(function, nabla_ref("sym_visibility"));
-  return !mlirAttributeIsNull(visibility) &&
-         nabla_text_is(mlirStringAttrGetValue(visibility), "private");
 }
 
 static void set_bytes(MlirOperation function, uint64_t bytes) {
@@ -112,7 +106,7 @@ static void remark(const nabla_function_plan *plan) {
 static bool plan_block(planner *p, MlirOperation function) {
   nabla_function_plan plan = {.function = function,
                               .symbols = p->symbols,
-                              .is_private = is_private(function),
+                              .is_private = nabla_is_private(function),
                               .has_red_zones = p->has_red_zones};
   bool good = nabla_function_plan_make(&plan);
   if (good) {
@@ -138,7 +132,7 @@ static bool plan_function(planner *p, MlirOperation function) {
       mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
   if (!good) return false;
   if (!mlirBlockIsNull(mlirBlockGetNextInRegion(entry))) return true;
-  good = is_private(function)
+  good = nabla_is_private(function)
              ? nabla_result_arguments_make(function)
              : nabla_states_store_directly(p->symbols, function);
   return good && plan_block(p, function);

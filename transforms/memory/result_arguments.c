@@ -7,6 +7,7 @@
 
 #include "dialect/encoding/encoding.h"
 #include "transforms/abi/part_ops.h"
+#include "transforms/ir/functions.h"
 #include "transforms/ir/llvm_ops.h"
 
 /* Of a function that was changed: the numbers of its results, in order. */
@@ -38,24 +39,6 @@ static void extend_attributes(MlirOperation op) {
   all[count] = mlirDictionaryAttrGet(context, 0, NULL);
   set(op, "arg_attrs", mlirArrayAttrGet(context, count + 1, all));
   free(all);
-}
-
-bool nabla_function_update_type(MlirOperation function) {
-  MlirBlock entry = entry_of(function);
-  MlirOperation end = mlirBlockGetTerminator(entry);
-  const intptr_t inputs = mlirBlockGetNumArguments(entry);
-  const intptr_t results = mlirOperationGetNumOperands(end);
-  MlirType *types = calloc((size_t)(inputs + results) + 1, sizeof *types);
-  if (!types) return false;
-  for (intptr_t i = 0; i < inputs; i++)
-    types[i] = mlirValueGetType(mlirBlockGetArgument(entry, i));
-  for (intptr_t i = 0; i < results; i++)
-    types[inputs + i] = nabla_operand_type(end, i);
-  set(function, "function_type",
-      mlirTypeAttrGet(mlirFunctionTypeGet(nabla_op_context(function), inputs,
-                                          types, results, types + inputs)));
-  free(types);
-  return true;
 }
 
 MlirValue nabla_function_add_argument(MlirOperation function, MlirType type) {

@@ -20,10 +20,6 @@ void nabla_result_arguments_finish(MlirOperation function);
 /* Adds an argument behind the others, and returns it. */
 MlirValue nabla_function_add_argument(MlirOperation function, MlirType type);
 
-/* Sets the type of a function of one block from its arguments and its return.
- * Returns false if out of memory. */
-bool nabla_function_update_type(MlirOperation function);
-
 /* The allocation of the block `entry` that a returned buffer is, or all of
  * which it is in another shape, both plain; null if there is none. */
 MlirOperation nabla_result_allocation(MlirBlock entry, MlirValue value);

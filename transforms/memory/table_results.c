@@ -11,6 +11,7 @@
 #include "dialect/encoding/encoding.h"
 #include "transforms/abi/argument_table.h"
 #include "transforms/abi/part_ops.h"
+#include "transforms/ir/functions.h"
 #include "transforms/ir/llvm_ops.h"
 #include "transforms/memory/donated_results.h"
 #include "transforms/memory/result_arguments.h"

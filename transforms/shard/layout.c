@@ -161,6 +161,16 @@ int64_t nabla_layout_padded(const nabla_grid *shard, int64_t size,
   return nabla_is_dynamic(size) ? size : (size + n - 1) / n * n;
 }
 
+bool nabla_layout_is_even(const nabla_grid *shard,
+                          const nabla_division *layout) {
+  for (intptr_t d = 0; d < layout->rank; d++) {
+    const int64_t size = nabla_array_dim(layout->type, d);
+    if (nabla_layout_padded(shard, size, &layout->dims[d]) != size)
+      return false;
+  }
+  return true;
+}
+
 /* ---- attributes ---- */
 
 bool nabla_layout_read(const nabla_grid *shard, const nabla_sharding *sharding,

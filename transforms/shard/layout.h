@@ -52,6 +52,10 @@ bool nabla_layout_local(const nabla_grid *shard, const nabla_division *layout,
 int64_t nabla_layout_padded(const nabla_grid *shard, int64_t size,
                             const nabla_atom_list *atoms);
 
+/* Whether all pieces are full. */
+bool nabla_layout_is_even(const nabla_grid *shard,
+                          const nabla_division *layout);
+
 /* Atoms of `layout` that are used, a bit for each. */
 uint64_t nabla_layout_used(const nabla_division *layout);
 

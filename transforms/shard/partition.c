@@ -11,6 +11,8 @@
 #include "dialect/bridge.h"
 #include "dialect/control.h"
 #include "dialect/ops.h"
+#include "transforms/ir/functions.h"
+#include "transforms/ir/values.h"
 #include "transforms/passes.h"
 #include "transforms/shard/partitioners.h"
 #include "transforms/shard/pieces.h"
@@ -181,16 +183,6 @@ typedef struct inside {
   bool failed;
 } inside;
 
-static bool is_made_in(MlirOperation outer, MlirValue value) {
-  MlirOperation op =
-      mlirValueIsABlockArgument(value)
-          ? mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(value))
-          : mlirOpResultGetOwner(value);
-  while (!mlirOperationIsNull(op) && !mlirOperationEqual(op, outer))
-    op = mlirOperationGetParentOperation(op);
-  return !mlirOperationIsNull(op);
-}
-
 /* Operations in regions see whole values of outside. */
 static MlirWalkResult bring_inside(MlirOperation op, void *self) {
   inside *in = self;
@@ -199,7 +191,7 @@ static MlirWalkResult bring_inside(MlirOperation op, void *self) {
     MlirValue value = mlirOperationGetOperand(op, i);
     const nabla_division from = layout_of(in->p, value);
     if (!nabla_layout_takes(from.type) || nabla_layout_is_whole(&from) ||
-        is_made_in(in->outer, value))
+        nabla_value_is_inside(value, in->outer))
       continue;
     MlirOperation first;
     const nabla_division whole = nabla_layout_whole(from.type);
@@ -719,7 +711,7 @@ static void agree(nabla_divided_call *call) {
 static void make_even(const partition *p, size_t count,
                       nabla_division *layouts) {
   for (size_t i = 0; i < count; i++)
-    if (!nabla_divided_evenly(p->shard, &layouts[i]))
+    if (!nabla_layout_is_even(p->shard, &layouts[i]))
       layouts[i] = nabla_layout_whole(layouts[i].type);
 }
 

@@ -93,17 +93,6 @@ static void print_attributes(MlirOperation op, bool all, nabla_text *out) {
   nabla_text_add(out, "}");
 }
 
-bool nabla_divided_evenly(const nabla_grid *grid,
-                          const nabla_division *layout) {
-  for (intptr_t d = 0; d < layout->rank; d++) {
-    const int64_t size = nabla_array_dim(layout->type, d);
-    if (!nabla_is_dynamic(size) &&
-        nabla_layout_padded(grid, size, &layout->dims[d]) != size)
-      return false;
-  }
-  return true;
-}
-
 /* What was said of one array, as its layout. */
 static bool read(const nabla_divided_call *call, const nabla_text *said,
                  nabla_division *layout, char message[NABLA_MESSAGE_SIZE]) {
@@ -126,7 +115,7 @@ static bool read(const nabla_divided_call *call, const nabla_text *said,
              !nabla_layout_read(call->grid, &sharding, &wanted) ||
              !nabla_layout_local(call->grid, &wanted, &local, message))
       why = "does not divide the array";
-    else if (!nabla_divided_evenly(call->grid, &wanted))
+    else if (!nabla_layout_is_even(call->grid, &wanted))
       why = "does not divide the array evenly";
   }
   if (why) {

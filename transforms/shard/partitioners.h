@@ -31,9 +31,6 @@ struct nabla_divided_call {
   nabla_text program;
 };
 
-/* Whether all pieces are full: a region of one device has no padding. */
-bool nabla_divided_evenly(const nabla_grid *grid, const nabla_division *layout);
-
 /* Runs one of its functions, which changes the layouts of `call` and writes the
  * program. False: it refused, or gave a sharding that is none, which is
  * reported if `is_strict`. */

@@ -12,6 +12,7 @@
 #include "dialect/bridge.h"
 #include "dialect/control.h"
 #include "dialect/verify/checks.h"
+#include "transforms/ir/functions.h"
 #include "transforms/passes.h"
 #include "transforms/shard/partitioners.h"
 #include "transforms/shard/shard_map.h"
@@ -482,13 +483,9 @@ static bool may_stay(const propagation *p, MlirOperation function,
   if (!p->divides_results || !mlirTypeIsARankedTensor(layout->type) ||
       nabla_state_name(function, NABLA_RESULTS, index).data)
     return false;
-  for (intptr_t d = 0; d < layout->rank; d++) {
-    const int64_t size = nabla_array_dim(layout->type, d);
-    if (size <= 0 ||
-        nabla_layout_padded(&p->shard, size, &layout->dims[d]) != size)
-      return false;
-  }
-  return true;
+  for (intptr_t d = 0; d < layout->rank; d++)
+    if (nabla_array_dim(layout->type, d) <= 0) return false;
+  return nabla_layout_is_even(&p->shard, layout);
 }
 
 static void write_ports(propagation *p, MlirOperation function,

@@ -123,13 +123,6 @@ MlirBlock nabla_function_body(MlirOperation function) {
   return mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
 }
 
-bool nabla_is_private(MlirOperation function) {
-  MlirAttribute seen =
-      mlirOperationGetAttributeByName(function, nabla_ref("sym_visibility"));
-  return !mlirAttributeIsNull(seen) &&
-         nabla_text_equals(mlirStringAttrGetValue(seen), "private");
-}
-
 MlirOperation nabla_called(MlirOperation call) {
   const MlirOperation none = {NULL};
   MlirOperation module = call;

@@ -35,8 +35,6 @@ nabla_division nabla_tie_lead(nabla_tie tie, const nabla_division *other);
 /* The function that a func.call calls, if it has a body and is of the module
  * around; else null. */
 MlirOperation nabla_called(MlirOperation call);
-/* Whether nothing but calls sees a function. */
-bool nabla_is_private(MlirOperation function);
 MlirBlock nabla_function_body(MlirOperation function);
 
 #endif

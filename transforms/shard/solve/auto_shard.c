@@ -7,6 +7,7 @@
 
 #include "dialect/bridge.h"
 #include "lib/base/file/file.h"
+#include "transforms/ir/functions.h"
 #include "transforms/passes.h"
 #include "transforms/shard/solve/dump.h"
 #include "transforms/shard/ties.h"
