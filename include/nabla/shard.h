@@ -147,8 +147,8 @@ NABLA_API nabla_array *nabla_reshard(nabla_array *x, nabla_partition partition);
  *              (nabla_comm_rank)
  * @param out   dtype, shape and elements of the piece, which belong to the
  *              array, as those of nabla_array_read
- * @param out_start  where the piece begins in the array: room for as many
- *                   indices as it has dimensions, or NULL
+ * @param out_start  NULL, or an index for each dimension of the array: where
+ *                   the piece begins
  * @return as nabla_array_read
  *         NABLA_INVALID_ARGUMENT  also a device that this process has not */
 NABLA_API NABLA_MUST_USE nabla_status nabla_read_local(nabla_array *array,

@@ -49,6 +49,16 @@ nabla_status nabla_array_allocate(nabla_array *array, nabla_diag *diag) {
   return NABLA_OK;
 }
 
+nabla_status nabla_array_copy(nabla_array *array, const nabla_dense *from,
+                              nabla_diag *diag) {
+  array->dense = *from;
+  array->dense.data = NULL;
+  NABLA_TRY(nabla_array_allocate(array, diag));
+  const size_t bytes = nabla_dtype_bytes(from);
+  if (bytes) memcpy(array->dense.data, from->data, bytes);
+  return NABLA_OK;
+}
+
 const nabla_dense *nabla_array_dense(const nabla_array *array) {
   if (!array) return NULL;
   if (array->shards) return &array->shards->shown;

@@ -140,17 +140,6 @@ static nabla_status add_result(run *r, size_t index, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-/* Copies a result whose size the program alone knew. */
-static nabla_status take_open(nabla_array *array, nabla_dense *from,
-                              nabla_diag *diag) {
-  array->dense = *from;
-  array->dense.data = NULL;
-  const nabla_status status = nabla_array_allocate(array, diag);
-  const size_t bytes = nabla_dtype_bytes(&array->dense);
-  if (!status && bytes) memcpy(array->dense.data, from->data, bytes);
-  return status;
-}
-
 /* A packed result is the first rank's; those of others are dropped. */
 static void finish_packed(const run *r, nabla_array *array, bool is_first,
                           nabla_weight_desc *weight, nabla_status status) {
@@ -177,7 +166,7 @@ static nabla_status finish(run *r, nabla_status status, nabla_diag *diag) {
     if (array->shards || !dense->data ||
         (is_first && dense->data == array->dense.data))
       continue;
-    if (is_first && !status) status = take_open(array, dense, diag);
+    if (is_first && !status) status = nabla_array_copy(array, dense, diag);
     nabla_result_free(r->allocator, dense->data);
   }
   return status;

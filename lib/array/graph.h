@@ -98,5 +98,10 @@ void nabla_array_detach(nabla_array *array);
  * `dense.data`. */
 NABLA_MUST_USE nabla_status nabla_array_allocate(nabla_array *array,
                                                  nabla_diag *diag);
+/* Gives an array the type of `from`, which a run has made, and a copy of its
+ * elements. */
+NABLA_MUST_USE nabla_status nabla_array_copy(nabla_array *array,
+                                             const nabla_dense *from,
+                                             nabla_diag *diag);
 
 #endif

@@ -177,18 +177,6 @@ void nabla_packed_take(nabla_array *array) {
 
 /* ---- runs ---- */
 
-/* Copies a result for which the run allocated the memory. */
-static nabla_status copy_result(nabla_array *array, nabla_dense *from,
-                                nabla_diag *diag) {
-  array->dense = *from;
-  array->dense.data = NULL;
-  const nabla_status status = nabla_array_allocate(array, diag);
-  const size_t bytes = nabla_dtype_bytes(&array->dense);
-  if (!status && bytes) memcpy(array->dense.data, from->data, bytes);
-  nabla_result_free(array->allocator, from->data);
-  return status;
-}
-
 static nabla_status run_in(nabla_session *session, size_t input_count,
                            nabla_array *const *inputs, size_t result_count,
                            nabla_array *const *results, nabla_session_input *in,
@@ -214,7 +202,9 @@ static nabla_status run_in(nabla_session *session, size_t input_count,
     if (results[i]->packed) {
       nabla_packed_take(results[i]);
     } else if (!results[i]->dense.data) {
-      const nabla_status copied = copy_result(results[i], &out[i].dense, diag);
+      const nabla_status copied =
+          nabla_array_copy(results[i], &out[i].dense, diag);
+      nabla_result_free(results[i]->allocator, out[i].dense.data);
       if (!status) status = copied;
     }
   }

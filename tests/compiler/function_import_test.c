@@ -6,34 +6,17 @@
 
 #include "nabla/derivative.h"
 #include "nabla/function.h"
-#include "tests/support/array_scope.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/function_file.h"
 
-static temp_folder folder;
-static char file[300];
 static nabla_function *loaded, *outer;
-
-static void begin(void) {
-  set_up();
-  temp_folder_create(&folder);
-  temp_folder_path(&folder, "f.nabla", file);
-}
 
 static void end(void) {
   nabla_function_destroy(outer);
   nabla_function_destroy(loaded);
-  tear_down();
-  temp_folder_destroy(&folder);
+  end_file();
 }
 
 TestSuite(function_import, .init = begin, .fini = end, .timeout = 300);
-
-static nabla_array *vector(int64_t count) {
-  float values[8];
-  const nabla_dense dense = {values, NABLA_DTYPE_F32, 1, {count}};
-  for (int64_t i = 0; i < count; i++) values[i] = .3F + (float)i;
-  return nabla_array_of(scope, &dense);
-}
 
 static nabla_function *create(nabla_function_callback callback, void *self,
                               nabla_function_options options) {

@@ -12,37 +12,20 @@
 
 #include "lib/array/function/function_file_hash.h"
 #include "nabla/function.h"
-#include "tests/support/array_scope.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/function_file.h"
 
 #define GOLDEN        NABLA_GOLDEN_DIR "/function-v1.nabla"
 #define GOLDEN_PACKED NABLA_GOLDEN_DIR "/function-v2.nabla"
 #define GOLDEN_NOTE   NABLA_GOLDEN_DIR "/function-v3.nabla"
 
-static temp_folder folder;
-static char file[300];
 static nabla_function *function;
-
-static void begin(void) {
-  set_up();
-  temp_folder_create(&folder);
-  temp_folder_path(&folder, "f.nabla", file);
-}
 
 static void end(void) {
   nabla_function_destroy(function);
-  tear_down();
-  temp_folder_destroy(&folder);
+  end_file();
 }
 
 TestSuite(function_save, .init = begin, .fini = end, .timeout = 300);
-
-static nabla_array *vector(int64_t count) {
-  float values[8];
-  const nabla_dense dense = {values, NABLA_DTYPE_F32, 1, {count}};
-  for (int64_t i = 0; i < count; i++) values[i] = .3F + (float)i;
-  return nabla_array_of(scope, &dense);
-}
 
 static void save(nabla_function_callback callback, void *self,
                  nabla_function_options options) {

@@ -58,7 +58,8 @@ static const char *compile(const char *target) {
   return status ? why : NULL;
 }
 
-static void add(const char *target, int partitions) {
+static void add_with(const char *target,
+                     const nabla_call_partitioner *partitioner) {
   static const nabla_call_parameter in[] = {
       {"x", NABLA_CALL_DTYPE(F32), 2, NULL}};
   const nabla_call_handler handler = {.struct_size = sizeof handler,
@@ -70,13 +71,17 @@ static void add(const char *target, int partitions) {
                                       .results = in,
                                       .result_count = 1,
                                       .execute = copy};
+  cr_assert_eq(nabla_add_call_handler(&handler, &diag), 0, "%s", diag.what);
+  cr_assert_eq(nabla_add_call_partitioner(target, partitioner, &diag), 0);
+}
+
+static void add(const char *target, int partitions) {
   const nabla_call_partitioner partitioner = {
       .struct_size = sizeof partitioner,
       .propagate = partitions ? NULL : answer,
       .infer = partitions ? NULL : answer,
       .partition = partitions ? answer : NULL};
-  cr_assert_eq(nabla_add_call_handler(&handler, &diag), 0, "%s", diag.what);
-  cr_assert_eq(nabla_add_call_partitioner(target, &partitioner, &diag), 0);
+  add_with(target, &partitioner);
 }
 
 static void begin(void) {
@@ -213,18 +218,7 @@ static int again(const nabla_partition_call *call) {
 Test(garbage, partitioners_that_compile) {
   const nabla_call_partitioner one = {.struct_size = sizeof one,
                                       .partition = again};
-  const nabla_call_parameter in[] = {{"x", NABLA_CALL_DTYPE(F32), 2, NULL}};
-  const nabla_call_handler handler = {.struct_size = sizeof handler,
-                                      .target = "again",
-                                      .platform = "cpu",
-                                      .traits = NABLA_CALL_PURE,
-                                      .arguments = in,
-                                      .argument_count = 1,
-                                      .results = in,
-                                      .result_count = 1,
-                                      .execute = copy};
-  cr_assert_eq(nabla_add_call_handler(&handler, &diag), 0);
-  cr_assert_eq(nabla_add_call_partitioner("again", &one, &diag), 0);
+  add_with("again", &one);
   const char *why = compile("again");
   cr_expect_null(why, "%s", why);
 }

@@ -226,14 +226,7 @@ static nabla_status take_open(run *r, nabla_executable *executable,
   for (size_t i = 0; i < r->traced->result_count; i++) {
     nabla_array *array = r->results[i];
     if (!r->traced->results[i].is_open) continue;
-    if (!status) {
-      array->dense = r->outputs[i];
-      array->dense.data = NULL;
-      status = nabla_array_allocate(array, diag);
-      const size_t bytes = nabla_dtype_bytes(&array->dense);
-      if (!status && bytes)
-        memcpy(array->dense.data, r->outputs[i].data, bytes);
-    }
+    if (!status) status = nabla_array_copy(array, &r->outputs[i], diag);
     nabla_dense_release(executable, &r->outputs[i]);
   }
   return status;

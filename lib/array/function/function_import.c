@@ -42,8 +42,8 @@ static void make_private(const importing *im, MlirOperation main) {
       mlirStringAttrGet(context, nabla_ref("private")));
 }
 
-/* Puts the function, and those that it calls, into the module of the recorder,
- * unless it has them. */
+/* Copies the function into the recorder's module, with the functions that it
+ * calls. Nothing is copied twice. */
 static nabla_status import(const importing *im, MlirContext context,
                            MlirOperation *out) {
   const MlirStringRef name = nabla_ref(im->name);
