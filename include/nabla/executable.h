@@ -47,6 +47,9 @@ typedef struct nabla_port {
   /* 1 where the argument is donated: a run may overwrite the input's memory,
    * and results may be computed there. */
   int is_donated;
+  /* 1 where a result is the piece that one device has of an array
+   * (nabla_compile_options.results); its shape is that of the piece. */
+  int is_piece;
 } nabla_port;
 
 typedef struct nabla_signature {

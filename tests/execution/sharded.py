@@ -129,6 +129,66 @@ def run(*command):
     return done.returncode, done.stdout + done.stderr
 
 
+# A result that every device has whole, and one of which each has a piece.
+PIECES = """nabla.mesh @m <["a"=2]>
+func.func @f(%a: tensor<4x3xf32> {nabla.name = "a",
+    nabla.sharding = #nabla.sharding<@m, [{"a"}, {}]>})
+    -> (tensor<3xf32>, tensor<4x3xf32>) {
+  %s = nabla.reduce sum %a dims = [0] : tensor<4x3xf32>
+  %e = nabla.exp %a : tensor<4x3xf32>
+  return %s, %e : tensor<3xf32>, tensor<4x3xf32>
+}
+"""
+
+
+def check_pieces(nabla_run, folder):
+    """Pieces are written to no file."""
+    path, *out = [os.path.join(folder, n) for n in ("p.mlir", "s.npy", "e.npy")]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(PIECES)
+    line = [nabla_run, path, "-i", "a=random:4x3", "--ranks", "2", "--results",
+            "divided", "-o", out[0]]
+    code, said = run(*line)
+    if code:
+        raise SystemExit(said)
+    os.remove(out[0])
+    code, said = run(*line, "-o", out[1])
+    if code != 6 or "result 1 is the piece of one device" not in said \
+            or any(map(os.path.exists, out)):
+        raise SystemExit("exit %d: %s" % (code, said))
+
+
+# A device that exchanges with itself.
+ALONE = """nabla.mesh @m <["a"=1]>
+func.func @f(%a: tensor<4x3xf32> {nabla.name = "a"}) -> tensor<3xf32> {
+  %y = nabla.shard_map(%a : tensor<4x3xf32>)
+      in = [#nabla.sharding<@m, [{"a"}, {}]>] out = [#nabla.sharding<@m, [{}]>]
+      -> tensor<3xf32> {
+  ^bb0(%p: tensor<4x3xf32>):
+    %s = nabla.reduce sum %p dims = [0] : tensor<4x3xf32>
+    %r = nabla.all_reduce sum %s axes = ["a"] : tensor<3xf32>
+    nabla.yield %r : tensor<3xf32>
+  }
+  return %y : tensor<3xf32>
+}
+"""
+
+
+def check_alone(nabla_run, folder):
+    """A mesh of one device needs no --ranks, and takes it."""
+    path, out = [os.path.join(folder, n) for n in ("p.mlir", "alone.npy")]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(re.sub(r"  %y = .*?\n  \}", "  %y = nabla.reduce sum %a dims = "
+                          "[0] : tensor<4x3xf32>", ALONE, flags=re.DOTALL))
+    line = [nabla_run, path, "-i", "a=random:4x3", "--repeat", "2"]
+    said = [run(*line, "-o", out)]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(ALONE)
+    said += [run(*line, "--expect", out, *ranks) for ranks in ([], ["--ranks", "1"])]
+    if any(code for code, _ in said):
+        raise SystemExit(said)
+
+
 def main():
     nabla_run, tier = sys.argv[1:]
     seed = int(os.environ.get("NABLA_TEST_SEED") or random.randrange(1 << 31))
@@ -136,6 +196,8 @@ def main():
     print("seed %d" % seed, flush=True)
     rng, count = random.Random(seed), 0
     with tempfile.TemporaryDirectory() as folder:
+        check_pieces(nabla_run, folder)
+        check_alone(nabla_run, folder)
         path = os.path.join(folder, "p.mlir")
         want = os.path.join(folder, "want.npy")
         for case in CASES:

@@ -28,8 +28,24 @@ static int is_input(const run *r, const char *path) {
   return 0;
 }
 
+/* A file holds whole arrays: the session of rank 0 has but its pieces. */
+static nabla_status check_whole(const run *r, nabla_diag *diag) {
+  const run_settings *s = r->settings;
+  for (size_t i = 0; i < s->output_count || i < s->expect_count; i++)
+    if (r->function->results[i].is_piece) {
+      const nabla_status status = nabla_fail(
+          diag, NABLA_UNSUPPORTED,
+          "result %zu is the piece of one device, not the whole array", i);
+      nabla_diag_set_next(diag,
+                          "compile the program without --results divided");
+      return status;
+    }
+  return NABLA_OK;
+}
+
 nabla_status run_check_outputs(const run *r, nabla_diag *diag) {
   const run_settings *s = r->settings;
+  NABLA_TRY(check_whole(r, diag));
   for (size_t i = 0; i < s->output_count; i++) {
     NABLA_TRY(tool_check_output(s->outputs[i], diag));
     if (is_input(r, s->outputs[i])) return tool_fail_input(s->outputs[i], diag);

@@ -465,6 +465,7 @@ static nabla_status take_port(parser *p, int is_argument) {
   }
   if (event.kind == NABLA_JSON_KEY && !strcmp(event.text, "cut")) {
     NABLA_TRY(take_cut(p, &port, is_argument));
+    port.is_piece = !is_argument;
     NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
   }
   if (event.kind != NABLA_JSON_OBJECT_END)

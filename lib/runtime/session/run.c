@@ -106,6 +106,20 @@ static nabla_status call(nabla_run_frame *f, const nabla_executable *executable,
   return status;
 }
 
+/* The same with a communicator of one rank, for programs on a mesh of one
+ * device: their collectives exchange values with themselves. */
+static nabla_status call_alone(nabla_run_frame *f,
+                               const nabla_executable *executable,
+                               const nabla_run_room *room,
+                               nabla_entry_function entry) {
+  nabla_run_room own = *room;
+  own.rank.rank = 0;
+  NABLA_TRY(nabla_comm_threads(1, &own.rank.comm, f->diag));
+  const nabla_status status = call(f, executable, &own, entry);
+  nabla_comm_destroy(own.rank.comm);
+  return status;
+}
+
 nabla_status nabla_run_function(const nabla_executable *executable,
                                 size_t index, const nabla_run_room *room,
                                 const nabla_run_arrays *arrays,
@@ -126,7 +140,9 @@ nabla_status nabla_run_function(const nabla_executable *executable,
   if (room->compared)
     NABLA_TRY(nabla_session_compare_ranks(room->compared, index, arrays, diag));
   *room->began = 1;
-  return call(&f, executable, room, executable->entries[index]);
+  const int is_alone = executable->manifest.ranks == 1 && !room->rank.comm;
+  return (is_alone ? call_alone : call)(&f, executable, room,
+                                        executable->entries[index]);
 }
 
 /* Runs with the memory that the last run left, if no other run has it. */
