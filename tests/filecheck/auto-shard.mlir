@@ -55,3 +55,22 @@ func.func @memory(%w: tensor<98304x4096xf32>) -> tensor<98304x4096xf32> {
   %y = nabla.cumsum %e dim = 1 : tensor<98304x4096xf32>
   return %y : tensor<98304x4096xf32>
 }
+
+// -----
+// A loop takes what is divided before it whole: gathered once, not at each step.
+// CHECK-LABEL: @loop
+nabla.mesh @m <["model"=4]>
+func.func @loop(%x: tensor<4x4096xf32>, %up: tensor<8192x4096xf32>, %c: tensor<8192xf32>) -> tensor<4x8192xf32> {
+  // CHECK: %[[H:.*]] = nabla.linear %arg0, %arg1 : tensor<4x4096xf32>, tensor<2048x4096xf32>
+  // CHECK-NEXT: %[[G:.*]] = nabla.all_gather %[[H]] dim = 1 axes = ["model"]
+  // CHECK-NEXT: nabla.scan init(%arg2 : tensor<8192xf32>) over(%[[G]]
+  // CHECK-NOT: nabla.all_
+  // CHECK: return
+  %h = nabla.linear %x, %up : tensor<4x4096xf32>, tensor<8192x4096xf32>
+  %y:2 = nabla.scan init(%c : tensor<8192xf32>) over(%h : tensor<4x8192xf32>) -> tensor<8192xf32>, tensor<4x8192xf32> {
+  ^bb0(%a: tensor<8192xf32>, %b: tensor<8192xf32>):
+    %s = nabla.add %a, %b : tensor<8192xf32>, tensor<8192xf32>
+    nabla.yield %s, %s : tensor<8192xf32>, tensor<8192xf32>
+  }
+  return %y#1 : tensor<4x8192xf32>
+}

@@ -139,6 +139,12 @@ static bool bring_operands(nabla_shard_problem *p, size_t node, size_t first,
   return !p->failed;
 }
 
+/* Loops take operands whole: nabla-partition would gather within the body what
+ * the body alone divides, once a step. */
+static bool has_regions(MlirOperation op) {
+  return !mlirOperationIsNull(op) && mlirOperationGetNumRegions(op) > 0;
+}
+
 bool nabla_shard_problem_write(nabla_shard_problem *p) {
   const size_t arguments =
       (size_t)mlirBlockGetNumArguments(nabla_function_body(p->function));
@@ -151,7 +157,7 @@ bool nabla_shard_problem_write(nabla_shard_problem *p) {
             (p->uses[use].operand == -2 && n + 1 == p->node_count)))
       use++;
     write_op(p, n);
-    if (p->nodes[n].options->is_divided)
+    if (p->nodes[n].options->is_divided || has_regions(p->nodes[n].op))
       good = bring_operands(p, n, first, use);
   }
   return good;
