@@ -212,3 +212,21 @@ func.func @foreign_region(%x: tensor<8xf32>, %at: tensor<i1>) -> tensor<8xf32> {
   }
   return %r : tensor<8xf32>
 }
+
+// -----
+// Slices of a packed operand are divided as the array is, whose components cannot
+// be exchanged into any other division: the slices are cut instead.
+nabla.mesh @m <["a"=2]>
+// CHECK-LABEL: func.func @packed_slices
+// CHECK-SAME: (%arg0: !nabla.implicit<3x2x16xf16
+// CHECK: ^bb0(%[[X:.*]]: tensor<2x16xf16>):
+// CHECK-NEXT: %[[P:.*]] = nabla.all_slice %[[X]] dim = 1 axes = ["a"] : tensor<2x16xf16> -> tensor<2x8xf16>
+// CHECK-NEXT: nabla.yield %[[P]] : tensor<2x8xf16>
+func.func @packed_slices(%w: !nabla.implicit<3x2x16xf16, #nabla.int8<block = 0, blocks = leading, scale = f16>>) -> tensor<3x2x16xf16> {
+  %y:1 = nabla.scan over(%w : !nabla.implicit<3x2x16xf16, #nabla.int8<block = 0, blocks = leading, scale = f16>>) -> tensor<3x2x16xf16> {
+  ^bb0(%x: tensor<2x16xf16>):
+    nabla.yield %x : tensor<2x16xf16>
+  }
+  %z = nabla.sharding_constraint %y#0 : tensor<3x2x16xf16> sharding = #nabla.sharding<@m, [{}, {}, {"a"}]>
+  return %z : tensor<3x2x16xf16>
+}

@@ -97,6 +97,29 @@ static void read_tie(void *self, nabla_tie tie) {
   memcpy(other->dims, follows.dims, sizeof other->dims);
 }
 
+/* Slices of packed operands are divided as the array is: its components cannot
+ * be exchanged into each division that a dense slice can have. */
+static void read_packed_slices(partition *p, MlirOperation op) {
+  char message[NABLA_MESSAGE_SIZE];
+  MlirType local;
+  const nabla_scan_parts scan = nabla_scan_read(op);
+  for (intptr_t i = scan.carries; i < scan.carries + scan.inputs; i++) {
+    MlirValue array = mlirOperationGetOperand(op, i);
+    MlirValue slice = mlirBlockGetArgument(nabla_region_block(op, 0), i);
+    if (!nablaTypeIsAImplicit(mlirValueGetType(array)) ||
+        !nabla_layout_takes(mlirValueGetType(slice)))
+      continue;
+    const nabla_tie tie = {slice, array, 1, false};
+    const nabla_division whole = layout_of(p, array);
+    const nabla_division leads = nabla_tie_lead(tie, &whole);
+    nabla_division *layout = nabla_layout_at(&p->map, slice);
+    if (!layout) return;
+    memcpy(layout->dims, leads.dims, sizeof layout->dims);
+    if (!nabla_layout_local(p->shard, layout, &local, message))
+      *layout = nabla_layout_whole(layout->type);
+  }
+}
+
 static MlirWalkResult read_op(MlirOperation op, void *self) {
   partition *p = self;
   MlirAttribute list = get(op, NABLA_SHARDINGS);
@@ -120,6 +143,7 @@ static MlirWalkResult read_op(MlirOperation op, void *self) {
       return MlirWalkResultInterrupt;
   }
   if (nabla_ties_has(op)) nabla_ties_of(op, read_tie, p);
+  if (scans) read_packed_slices(p, op);
   return MlirWalkResultAdvance;
 }
 
