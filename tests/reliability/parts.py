@@ -87,9 +87,10 @@ def at_once(case, rounds):
 def killed(case, chance, rounds):
     """One process is killed, then made again: also while it joins."""
     hits = 0
+    span = case.seconds  # halved where a part ends before it is killed
     for i in range(rounds):
         victim = chance.randint(1, 3)
-        moment = chance.uniform(0, case.seconds)
+        moment = chance.uniform(0, span)
         label = "part %d killed after %.0f ms" % (victim, 1000 * moment)
         others = [part for part in (1, 2, 3) if part != victim]
         for part in others[:2 if i % 2 else 1]:
@@ -97,7 +98,9 @@ def killed(case, chance, rounds):
         child = subprocess.Popen(case.command(victim, 3))
         time.sleep(moment)
         child.send_signal(signal.SIGKILL)
-        hits += child.wait() != 0
+        was_killed = child.wait() != 0
+        hits += was_killed
+        span = case.seconds if was_killed else span / 2
         if os.path.exists(case.output):
             case.report.check(common.same(case.output, case.good),
                               label + ": an output that is not complete")
