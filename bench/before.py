@@ -56,7 +56,7 @@ def programs(n):
     a, b = matrix(n)
     x = "tensor<%dx%dxf32>" % (a, b)
     out = {}
-    for op in ("exp", "tanh", "gelu", "silu", "neg", "sqrt", "sin"):
+    for op in ("exp", "tanh", "gelu", "silu", "neg", "sqrt", "sin", "cos"):
         out[op] = ([x], x, "nabla.%s %%0 : %s" % (op, x))
     for op in ("add", "mul", "maximum", "div"):
         out[op] = ([x, x], x, "nabla.%s %%0, %%1 : %s, %s" % (op, x, x))

@@ -25,6 +25,8 @@ def elements(op, a, b, t):
         return lambda: torch.add(x, y, out=r)
     if op == "exp":
         return lambda: torch.exp(x, out=r)
+    if op in ("sin", "cos"):
+        return lambda: getattr(torch, op)(x, out=r)
     if op == "gelu":
         return lambda: torch.ops.aten.gelu.out(x, out=r)
     if op == "silu":
@@ -122,7 +124,7 @@ def convolution(op, a, b, c, d, t):
 
 def open_op(op, dtype, a, b, c, d):
     t = {"f32": torch.float32, "bf16": torch.bfloat16}[dtype]
-    if op in ("add", "chain5", "exp", "gelu", "silu"):
+    if op in ("add", "chain5", "exp", "gelu", "silu", "sin", "cos"):
         return elements(op, a, b, t)
     if op in ("transpose", "gather", "concatenate", "slice", "pad"):
         return moves(op, a, b, c, t)

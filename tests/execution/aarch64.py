@@ -1,6 +1,7 @@
 """Programs compiled for AArch64, linked into a C program by its compiler and run
 by qemu: quantized arrays, products with them and blocks of GGUF files, against
-what implicit_ops.py, decode_only.py and ggml.py compare with.
+what implicit_ops.py, decode_only.py and ggml.py compare with; functions of f32
+in clusters, against their bytes on the CPU of this machine.
 
 usage: aarch64.py NABLA_RUN NABLA_COMPILE quick|medium
 """
@@ -16,6 +17,7 @@ import ggml
 import harness
 import implicit_dots
 import implicit_ops
+import ulps
 from harness import np
 
 COMPILERS = ("aarch64-linux-gnu-gcc",)
@@ -156,6 +158,17 @@ def block_cases(rng):
     return c.functions
 
 
+def function_cases(s):
+    x = ulps.inputs()[::11]
+    functions = []
+    for name, (_, exact_of) in ulps.FUNCTIONS.items():
+        f = ulps.function(name, x, exact_of)
+        here = s.call(s.write(f.text()), f)[0]
+        f.checks = [harness.exact(here)]
+        functions.append(f)
+    return functions
+
+
 def test(s):
     tools = {"compile": os.path.abspath(sys.argv[2]), "cc": find(COMPILERS),
              "qemu": find(RUNNERS)}
@@ -164,6 +177,7 @@ def test(s):
     for functions in (implicit_cases(rng), block_cases(rng),
                       decode_only.cases(rng)):
         run(s, tools, functions[::step])
+    run(s, tools, function_cases(s))
 
 
 harness.session(sys.argv[1], test)

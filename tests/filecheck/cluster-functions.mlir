@@ -7,6 +7,23 @@
 !t = tensor<64x256xf32>
 
 // Kernels stand in the reverse order of the functions.
+
+// f64 is left to loops.
+// ANY-NOT: llvm.func internal @nabla_cluster_{{[0-9]+}}_cos
+
+// Quarters of a turn in f64, the parts in f32. Large elements one by one, by a
+// loop that has no turn where a vector has none.
+// ANY-LABEL: llvm.func internal @nabla_cluster_{{[0-9]+}}_sin
+// ANY: llvm.fpext {{.*}} : vector<16xf32> to vector<16xf64>
+// ANY: llvm.fptrunc {{.*}} : vector<16xf64> to vector<16xf32>
+// ANY: %[[ANY:.*]] = "llvm.intr.vector.reduce.or"({{.*}}) : (vector<16xi1>) -> i1
+// ANY: %[[TURNS:.*]] = llvm.select %[[ANY]], %{{.*}}, %{{.*}} : i1, i64
+// ANY: scf.for %{{.*}} = %{{.*}} to %[[TURNS]] step
+// ANY-NOT: vector<16xf64>
+// ANY: llvm.mul {{.*}} : i128
+// ANY: llvm.insertelement
+// ANY: llvm.return
+
 // ANY-LABEL: llvm.func internal @nabla_cluster_{{[0-9]+}}_gelu
 // ANY-NOT: f64
 // AVX512: llvm.x86.avx512.permvar.sf.512
@@ -29,4 +46,16 @@ func.func @tanh(%x: !t) -> !t {
 func.func @gelu(%x: !t) -> !t {
   %0 = nabla.gelu %x : !t
   return %0 : !t
+}
+
+func.func @sin(%x: !t) -> !t {
+  %0 = nabla.sin %x : !t
+  return %0 : !t
+}
+
+// ANY-LABEL: func.func @of_f64
+// ANY-NEXT: nabla.cos
+func.func @of_f64(%x: tensor<64x256xf64>) -> tensor<64x256xf64> {
+  %0 = nabla.cos %x : tensor<64x256xf64>
+  return %0 : tensor<64x256xf64>
 }

@@ -71,6 +71,11 @@ nabla_ssa nabla_cluster_choose(nabla_cluster_body *b, nabla_ssa condition,
 nabla_ssa nabla_cluster_function(nabla_cluster_body *b, const char *name,
                                  const nabla_ssa *x);
 
+/* math_far.c: quarters of a turn in the f32 x, an f64, modulo 4 and with its
+ * sign, and what is left, in +-pi / 4; from |x| = 2^17 on, scalars. */
+nabla_ssa nabla_cluster_far_turns(nabla_cluster_body *b, nabla_ssa x);
+nabla_ssa nabla_cluster_far_rest(nabla_cluster_body *b, nabla_ssa x);
+
 /* The value of no elements. */
 nabla_ssa nabla_cluster_initial(nabla_cluster_body *b,
                                 nabla_cluster_reduction reduction);

@@ -45,9 +45,9 @@ bool nabla_cluster_dtype(MlirType tensor, nabla_dtype *out) {
 
 nabla_cluster_types nabla_cluster_types_of(nabla_dtype dtype) {
   if (dtype == NABLA_DTYPE_BOOL) return NABLA_CLUSTER_TRUTHS;
-  return dtype == NABLA_DTYPE_F64 || nabla_cluster_is_f32(dtype)
-             ? NABLA_CLUSTER_FLOATS
-             : NABLA_CLUSTER_INTEGERS;
+  if (dtype == NABLA_DTYPE_F64) return NABLA_CLUSTER_F64;
+  return nabla_cluster_is_f32(dtype) ? NABLA_CLUSTER_F32
+                                     : NABLA_CLUSTER_INTEGERS;
 }
 
 bool nabla_cluster_is_f32(nabla_dtype dtype) {

@@ -2,6 +2,7 @@
  * f64. A row of math.def says how a function of f32 is computed; one without a
  * row is computed by its formula of formulas.def, in f64. No product and sum
  * are fused, so that targets agree. */
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/kernels/dequant/dequantize.h"
@@ -156,6 +157,14 @@ static nabla_ssa emit_head(const writer *w, const nabla_ssa *x) {
                                  UINT64_MAX << (w->is_wide ? 27 : 12)));
 }
 
+static nabla_ssa emit_far_turns(const writer *w, const nabla_ssa *x) {
+  return nabla_cluster_far_turns(w->b, x[0]);
+}
+
+static nabla_ssa emit_far_rest(const writer *w, const nabla_ssa *x) {
+  return nabla_cluster_far_rest(w->b, x[0]);
+}
+
 /* Horner's rule. */
 static nabla_ssa polynomial(const writer *w, const nabla_ssa *x, int count) {
   if (count < 2) return x[0];
@@ -208,6 +217,8 @@ static nabla_formula_value on_word(void *self, nabla_formula_word word,
       [NABLA_WORD_exponent] = emit_exponent,
       [NABLA_WORD_mantissa] = emit_mantissa,
       [NABLA_WORD_head] = emit_head,
+      [NABLA_WORD_far_turns] = emit_far_turns,
+      [NABLA_WORD_far_rest] = emit_far_rest,
   };
   nabla_ssa operands[NABLA_FORMULA_MAX_OPERANDS] = {0};
   for (int i = 0; i < count; i++) operands[i] = x[i].ssa;
@@ -272,6 +283,68 @@ static nabla_ssa evaluate(nabla_cluster_body *b, const nabla_formula *formula,
   return nabla_formula_evaluate(formula, &emitter, &w, values).ssa;
 }
 
+/* ---- rows of two ranges ---- */
+
+/* Where a row ID_far begins. */
+#define FAR 0x1p17
+
+static const nabla_formula *far_row_of(const char *name) {
+  char far[32];
+  (void)snprintf(far, sizeof far, "%s_far", name);
+  return nabla_formula_of_f32(far);
+}
+
+/* Lane `i` of x, or x. */
+static nabla_ssa lane(const writer *w, nabla_ssa x, nabla_ssa i) {
+  return w->b->shape == NABLA_SCALAR
+             ? x
+             : k_op(w->b->e,
+                    "llvm.extractelement %%v%u[%%v%u : i64] : vector<16xf32>",
+                    x, i);
+}
+
+static nabla_ssa with_lane(const writer *w, nabla_ssa y, nabla_ssa value,
+                           nabla_ssa i) {
+  return w->b->shape == NABLA_SCALAR
+             ? value
+             : k_op(w->b->e,
+                    "llvm.insertelement %%v%u, %%v%u[%%v%u : i64] : "
+                    "vector<16xf32>",
+                    value, y, i);
+}
+
+static nabla_ssa is_far(const writer *w, nabla_ssa x) {
+  return two(w, "cmpf oge,", emit_abs(w, &x), number(w, FAR));
+}
+
+/* y = f(x), with the elements of another row where |x| is large: one by one, by
+ * a loop that has no turn where none is. */
+static nabla_ssa with_far(const writer *w, const nabla_formula *far,
+                          nabla_ssa x, nabla_ssa y) {
+  nabla_emitter *e = w->b->e;
+  const nabla_shape shape = w->b->shape;
+  const char *const types[] = {type_of(w)};
+  nabla_ssa any = is_far(w, x);
+  nabla_loop loop;
+  if (shape == NABLA_VECTOR)
+    any = k_op(e, "vector.reduction <or>, %%v%u : vector<16xi1> into i1", any);
+  nabla_ssa lanes = k_i64(e, shape == NABLA_VECTOR ? NABLA_LANES : 1);
+  nabla_ssa turns = k_choice(e, any, lanes, k_i64(e, 0));
+  k_loop_begin_of(e, &loop, k_i64(e, 0), turns, 1, 1, &y, types);
+  nabla_ssa x_i = lane(w, x, loop.induction);
+  nabla_ssa y_i = lane(w, loop.carried[0], loop.induction);
+  w->b->shape = NABLA_SCALAR;
+  writer wide = {.b = w->b, .is_wide = true};
+  const nabla_ssa operands[NABLA_FORMULA_MAX_OPERANDS] = {
+      convert(&wide, "extf", x_i)};
+  nabla_ssa z = evaluate(w->b, far, true, operands);
+  y_i = choose(w, is_far(w, x_i), convert(&wide, "truncf", z), y_i);
+  w->b->shape = shape;
+  nabla_ssa next = with_lane(w, loop.carried[0], y_i, loop.induction);
+  k_loop_end(e, &loop, &next);
+  return loop.results[0];
+}
+
 nabla_ssa nabla_cluster_function(nabla_cluster_body *b, const char *name,
                                  const nabla_ssa *x) {
   const bool is_f64 = b->lane->dtype == NABLA_DTYPE_F64;
@@ -283,5 +356,7 @@ nabla_ssa nabla_cluster_function(nabla_cluster_body *b, const char *name,
   for (int i = 0; i < nabla_formula_argument_count(formula); i++)
     operands[i] = is_wide && !is_f64 ? convert(&w, "extf", x[i]) : x[i];
   nabla_ssa y = evaluate(b, formula, is_wide, operands);
-  return is_wide && !is_f64 ? convert(&w, "truncf", y) : y;
+  if (is_wide && !is_f64) y = convert(&w, "truncf", y);
+  const nabla_formula *far = is_f64 ? NULL : far_row_of(name);
+  return far ? with_far(&w, far, x[0], y) : y;
 }
