@@ -1,6 +1,7 @@
 """nabla.argmax, argmin and cumsum by kernels, against numpy: one column and
 several, sizes around those of vectors, chunks and blocks, known and unknown,
-equal values, NaN and infinities; the same bytes for any number of threads.
+equal values, NaN and infinities, integers that wrap; the same bytes for any
+number of threads.
 
 usage: along.py NABLA_RUN"""
 import sys
@@ -16,7 +17,11 @@ CASES = (((1, 1024), 1), ((200, 16), 1), ((200, 17), 1), ((300, 15), 1),
          ((5, 12293), 1), ((5000,), 0), ((0, 700), 1), ((3, 700, 1), 1),
          ((40, 8, 9), 2), ((600, 16), 0), ((601, 33), 0), ((7, 255), 0),
          ((5, 512), 0), ((6, 767), 0), ((1, 2049), 0), ((9, 70, 40), 1),
-         ((900, 3), 0), ((3, 50, 15), 1), ((90, 0), 0), ((2, 3, 40, 5, 7), 2))
+         ((900, 3), 0), ((3, 50, 15), 1), ((90, 0), 0), ((2, 3, 40, 5, 7), 2),
+         ((40, 63), 0), ((41, 64), 0), ((3, 20, 65), 1), ((6, 320), 0))
+NAMES = ("known_f32", "open_f32", "mixed_f16", "mixed_bf16", "known_f64",
+         "open_f64", "known_i64", "mixed_i32", "known_i8", "open_i8",
+         "mixed_ui8")
 
 
 def array(rng, number, kind):
@@ -25,8 +30,13 @@ def array(rng, number, kind):
     a = dense_ops.moderate(rng, dims, kind, number % 2)
     if not a.size:
         return a
-    great, least, minus, zero = harness.narrow(
-        np.array([30, -np.inf, -0.0, 0.0], np.float32), kind)
+    if kind in harness.FLOATS:
+        great, least, minus, zero = harness.narrow(
+            np.array([30, -np.inf, -0.0, 0.0], np.float32), kind)
+    else:
+        limits = np.iinfo(a.dtype)
+        great, least, minus, zero = limits.max, limits.min, 0, 1
+        a.reshape(-1)[rng.integers(a.size, size=1 + a.size // 50)] = least
     a.reshape(-1)[rng.integers(a.size, size=1 + a.size // 50)] = great
     if number % 4 == 0:  # nothing above the least, zeros of both signs
         line = np.moveaxis(a, axis, 0)
@@ -56,7 +66,7 @@ def add(f, rng, number, hide):
 
 def functions(rng):
     out = []
-    for name in ("known_f32", "open_f32", "mixed_f16", "mixed_bf16"):
+    for name in NAMES:
         f = Function(name)
         for number, (dims, _) in enumerate(CASES):
             hide = [i for i in range(len(dims))
@@ -69,14 +79,16 @@ def functions(rng):
 def check_threads(s, rng):
     """The bytes for 1, 2 and 7 threads."""
     f = Function("large")
-    for dims, axis in (((300, 3001), 1), ((700, 3000), 0), ((30, 90, 200), 1)):
-        a = rng.standard_normal(dims).astype(np.float32)
+    for dims, axis, kind in (((300, 3001), 1, "f32"), ((700, 3000), 0, "f32"),
+                             ((30, 90, 200), 1, "f32"), ((300, 3001), 1, "f64"),
+                             ((700, 3000), 0, "f64"), ((700, 3000), 0, "i32")):
+        a = dense_ops.moderate(rng, dims, kind, False)
         x, x_type = f.argument(a)
         y = f.op("nabla.argmax %s dim = %d : %s" % (x, axis, x_type))
         f.give(y, create_ops.kept_type(dims, [], [axis], False, "i64"),
                exact(np.argmax(a, axis=axis)))
         y = f.op("nabla.cumsum %s dim = %d : %s" % (x, axis, x_type))
-        f.give(y, x_type, create_ops.cumsum(a, axis, "f32"))
+        f.give(y, x_type, create_ops.cumsum(a, axis, kind))
     program = s.write(f.text())
     s.check(program, f)
     one = s.call(program, f, ["--threads", "1"])
@@ -93,6 +105,8 @@ def test(s):
     s.run_all(some, most=3)
     s.run_all(some[2:3], ["--target", "x86-64-v3"])
     s.run_all(some[3:4], ["--target", "x86-64"])
+    for target in ("x86-64-v3", "x86-64"):
+        s.run_all(some[4::3], ["--target", target], most=1)
     check_threads(s, rng)
 
 

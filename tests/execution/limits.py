@@ -352,14 +352,15 @@ def check_math(s):
         for size in (-1, -2 ** 63, 2 ** 60):
             refuse(s, "size %d" % size, run(s, program, f, {
                 name: np.array([size], np.int64)}), (USAGE, MEMORY))
-    f = Function("choose")
-    x, x_type = f.argument(np.zeros((2, 3), f32), [0, 1])
-    f.give(f.op("nabla.argmax %s dim = 1 : %s" % (x, x_type)),
-           "tensor<?xi64>", None)
-    program = s.write(f.text())
-    s.expect(run(s, program, f, f.inputs).returncode == 0, "a good line")
-    refuse(s, "no elements", run(s, program, f, {
-        x[1:]: np.zeros((2, 0), f32)}), USAGE, "nabla.argmax")
+    for op, dtype in (("argmax", f32), ("argmin", np.int32)):
+        f = Function("choose_" + op)
+        x, x_type = f.argument(np.zeros((2, 3), dtype), [0, 1])
+        f.give(f.op("nabla.%s %s dim = 1 : %s" % (op, x, x_type)),
+               "tensor<?xi64>", None)
+        program = s.write(f.text())
+        s.expect(run(s, program, f, f.inputs).returncode == 0, "a good line")
+        refuse(s, "no elements", run(s, program, f, {
+            x[1:]: np.zeros((2, 0), dtype)}), USAGE, "nabla." + op)
 
 
 # ---- weights that do not fit -----------------------------------------------------

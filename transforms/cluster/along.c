@@ -8,9 +8,11 @@
 
 #include "dialect/verify/checks.h"
 #include "nabla/services.h"
+#include "transforms/cluster/body.h"
 #include "transforms/cluster/call.h"
 
-enum { SUM, MAX, PROD, MIN, MEAN }; /* of Nabla_ReduceKind */
+enum { WIDE = 64 };                           /* lanes of vectors of bytes */
+enum { SUM, MAX, PROD, MIN, MEAN, ANY, ALL }; /* of Nabla_ReduceKind */
 
 /* ---- which operations ---------------------------------------------------- */
 
@@ -70,11 +72,13 @@ static bool is_worth(const nabla_along *a, MlirType type) {
 static bool is_reduction(MlirOperation op, nabla_along *out) {
   static const nabla_cluster_reduction kinds[] = {
       NABLA_CLUSTER_sum, NABLA_CLUSTER_max, NABLA_CLUSTER_prod,
-      NABLA_CLUSTER_min, NABLA_CLUSTER_sum};
+      NABLA_CLUSTER_min, NABLA_CLUSTER_sum, NABLA_CLUSTER_max,
+      NABLA_CLUSTER_min};
   if (!nabla_is(op, "nabla.reduce")) return false;
   const int64_t kind = nabla_op_integer(op, "kind", 0);
-  if (kind > MEAN) return false;
   out->how = kinds[kind];
+  if (out->dtype == NABLA_DTYPE_BOOL && kind == PROD)
+    out->how = NABLA_CLUSTER_min;
   out->is_mean = kind == MEAN;
   out->cost = 2 + nabla_cluster_reduction_cost(out->how);
   return read_dims(out) && is_in_memory(mlirOperationGetOperand(op, 0));
@@ -100,17 +104,32 @@ static bool is_along_one(MlirOperation op, nabla_along *out) {
   return false;
 }
 
+/* Vectors of 64 bytes are for at least as many columns. */
+static unsigned lanes_of(const nabla_along *a, MlirType type) {
+  int64_t columns = 1;
+  if ((a->kind != NABLA_ALONG_REDUCE && a->kind != NABLA_ALONG_SUMS) ||
+      nabla_cluster_lane_of(a->dtype)->bytes > 1)
+    return NABLA_LANES;
+  for (int d = a->end; d < a->rank; d++) {
+    const int64_t size = mlirShapedTypeGetDimSize(type, d);
+    if (nabla_is_dynamic(size)) return WIDE;
+    columns *= size; /* is_worth has found the product small enough */
+  }
+  return columns < WIDE ? NABLA_LANES : WIDE;
+}
+
 bool nabla_along_of(MlirOperation op, nabla_along *out) {
   *out = (nabla_along){.op = op};
   if (mlirOperationGetNumOperands(op) != 1) return false;
   const MlirType type = nabla_operand_type(op, 0);
-  if (!mlirTypeIsARankedTensor(type) ||
-      !nabla_cluster_dtype(type, &out->dtype) ||
-      !nabla_cluster_is_f32(out->dtype))
+  if (!mlirTypeIsARankedTensor(type) || !nabla_cluster_dtype(type, &out->dtype))
     return false;
   out->rank = (int)mlirShapedTypeGetRank(type);
-  return (is_reduction(op, out) || is_along_one(op, out)) &&
-         is_worth(out, type);
+  if ((!is_reduction(op, out) && !is_along_one(op, out)) ||
+      !is_worth(out, type))
+    return false;
+  out->lanes = lanes_of(out, type);
+  return true;
 }
 
 /* ---- the call ------------------------------------------------------------ */

@@ -29,14 +29,15 @@ typedef struct nabla_along {
   MlirOperation op;
   nabla_along_kind kind;
   nabla_dtype dtype;
+  unsigned lanes; /* of vectors of columns: 16; 64 of many columns of bytes */
   nabla_cluster_reduction how; /* of a reduction */
   bool is_mean;
   int cost;             /* of an element, in additions */
   int rank, first, end; /* of the dimensions that are rows */
 } nabla_along;
 
-/* Whether `op` is such an operation that is worth a kernel: of f32, f16 or bf16
- * in memory, with one column or at least 16 where their number is known. */
+/* Whether `op` is such an operation that is worth a kernel: of an array in
+ * memory, with one column or at least 16 where their number is known. */
 bool nabla_along_of(MlirOperation op, nabla_along *out);
 
 /* Appends the kernel: llvm.func internal @NAME(arguments, begin, end). The

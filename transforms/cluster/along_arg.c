@@ -1,17 +1,17 @@
 /* argmax and argmin: the first row with the largest value, or with the first
- * NaN; argmin negates what it reads. Of one column the largest of a chunk of
- * rows is found first, and where it is only if it is above all before. Of
- * several columns a unit holds the largest value of each, and its row, in
- * memory of the stack. */
+ * NaN; argmin negates what it reads, of integers each bit. Of one column the
+ * largest of a chunk of rows is found first, and where it is only if it is
+ * above all before. Of several columns a unit holds the largest value of each,
+ * and its row, in memory of the stack. */
+#include <math.h>
+
 #include "transforms/cluster/along_unit.h"
 
 enum {
   CHUNK = 4096, /* rows of one column that are read twice, from the caches */
   STEP = 4,     /* vectors, or rows, at a time */
-  ROWS_AT = NABLA_ALONG_NUMBERS, /* bytes of the stack before rows */
 };
 
-#define F32   nabla_type_f32[NABLA_VECTOR]
 #define I32   nabla_type_i32[NABLA_VECTOR]
 #define SPOT  "vector<16xi1>"
 #define NEVER 0x7FFFFFFFu /* a row behind all of a chunk */
@@ -21,15 +21,23 @@ static nabla_ssa two(nabla_emitter *e, const char *operation, const char *type,
   return k_op(e, "arith.%s %%v%u, %%v%u : %s", operation, a, b, type);
 }
 
-/* Elements in which the largest is sought. */
-static nabla_ssa taken(const nabla_along_unit *u, nabla_shape shape,
-                       nabla_ssa x) {
+/* An element, or a vector: the largest of them is sought. */
+static nabla_ssa read(nabla_along_unit *u, nabla_shape shape, nabla_ssa at) {
+  nabla_ssa x = nabla_along_read(u, shape, at);
+  const char *type = nabla_along_type(u, shape);
   if (u->a->kind == NABLA_ALONG_LARGEST) return x;
-  return k_op(u->e, "arith.negf %%v%u : %s", x, nabla_type_f32[shape]);
+  if (u->values.lane->is_float)
+    return k_op(u->e, "arith.negf %%v%u : %s", x, type);
+  return two(u->e, "xori", type, x, nabla_cluster_integer(&u->values, -1));
 }
 
-static nabla_ssa read_lanes(const nabla_along_unit *u, nabla_ssa at) {
-  return taken(u, NABLA_VECTOR, k_read_lanes(u->e, u->x, at, NABLA_LANES));
+static const nabla_cluster_lane *rows_lane(void) {
+  return nabla_cluster_lane_of(NABLA_DTYPE_I32);
+}
+
+/* Bytes of the stack in front of rows. */
+static uint64_t rows_at(const nabla_along_unit *u) {
+  return NABLA_ALONG_NUMBERS(u->values.lane->bytes);
 }
 
 static nabla_ssa choose(const nabla_along_unit *u, const char *type,
@@ -39,9 +47,13 @@ static nabla_ssa choose(const nabla_along_unit *u, const char *type,
 }
 
 /* Whether `x`, of a later row, takes the place of `best`. */
-static nabla_ssa is_better(const nabla_along_unit *u, nabla_shape shape,
-                           nabla_ssa x, nabla_ssa best) {
-  const char *type = nabla_type_f32[shape];
+static nabla_ssa is_better(nabla_along_unit *u, nabla_shape shape, nabla_ssa x,
+                           nabla_ssa best) {
+  const nabla_cluster_lane *lane = u->values.lane;
+  const char *type = nabla_along_type(u, shape);
+  if (!lane->is_float)
+    return two(u->e, lane->is_unsigned ? "cmpi ugt," : "cmpi sgt,", type, x,
+               best);
   nabla_ssa above = two(u->e, "cmpf ugt,", type, x, best);
   nabla_ssa number = two(u->e, "cmpf ord,", type, best, best);
   return two(u->e, "andi", shape == NABLA_SCALAR ? "i1" : SPOT, above, number);
@@ -49,27 +61,22 @@ static nabla_ssa is_better(const nabla_along_unit *u, nabla_shape shape,
 
 /* Writes i64 number `at` of the result. */
 static void give(const nabla_along_unit *u, nabla_ssa at, nabla_ssa row) {
-  k_store(u->e, "i64", row, u->y, k_multiply(u->e, at, 8), 8);
+  k_store(u->e, "i64", row, u->y.base, k_multiply(u->e, at, 8), 8);
 }
 
 /* ---- element by element -------------------------------------------------- */
 
-static nabla_array_ref best_value(const nabla_along_unit *u) {
-  return nabla_floats_at(u->e->scratch);
-}
-
 static nabla_ssa best_row(const nabla_along_unit *u) {
-  return k_load(u->e, "i64", u->e->scratch, k_i64(u->e, ROWS_AT), 8);
+  return k_load(u->e, "i64", u->e->scratch, k_i64(u->e, rows_at(u)), 8);
 }
 
 static void set_best_row(const nabla_along_unit *u, nabla_ssa row) {
-  k_store(u->e, "i64", row, u->e->scratch, k_i64(u->e, ROWS_AT), 8);
+  k_store(u->e, "i64", row, u->e->scratch, k_i64(u->e, rows_at(u)), 8);
 }
 
 static void begin_best(nabla_along_unit *u) {
   u->values.shape = NABLA_SCALAR;
-  k_write(u->e, best_value(u), k_i64(u->e, 0),
-          nabla_cluster_initial(&u->values, NABLA_CLUSTER_max));
+  nabla_along_keep(u, nabla_cluster_initial(&u->values, NABLA_CLUSTER_max));
   set_best_row(u, k_i64(u->e, 0));
 }
 
@@ -83,10 +90,10 @@ static void by_elements(nabla_along_unit *u, nabla_ssa condition) {
   k_loop_begin(e, &rows, zero, u->rows, 1, 0, NULL);
   nabla_ssa at =
       k_add(e, nabla_along_row(u, rows.induction), columns.induction);
-  nabla_ssa x = taken(u, NABLA_SCALAR, k_read(e, u->x, at));
-  nabla_ssa best = k_read(e, best_value(u), zero);
+  nabla_ssa x = read(u, NABLA_SCALAR, at);
+  nabla_ssa best = nabla_along_recall(u);
   nabla_ssa better = is_better(u, NABLA_SCALAR, x, best);
-  k_write(e, best_value(u), zero, k_select(e, NABLA_SCALAR, better, x, best));
+  nabla_along_keep(u, nabla_cluster_choose(&u->values, better, x, best));
   set_best_row(u, k_choice(e, better, rows.induction, best_row(u)));
   k_loop_end(e, &rows, NULL);
   give(u, k_add(e, u->result, columns.induction), best_row(u));
@@ -100,57 +107,92 @@ typedef struct chunk {
 } chunk;
 
 /* The larger number; where one is NaN, `b`. */
-static nabla_ssa larger(const nabla_along_unit *u, nabla_ssa a, nabla_ssa b) {
-  return choose(u, F32, two(u->e, "cmpf ogt,", F32, a, b), a, b);
+static nabla_ssa larger(nabla_along_unit *u, nabla_ssa a, nabla_ssa b) {
+  u->values.shape = NABLA_VECTOR;
+  return nabla_cluster_combine(
+      &u->values,
+      u->values.lane->is_float ? NABLA_CLUSTER_largest : NABLA_CLUSTER_max, b,
+      a);
+}
+
+/* v[STEP] is NaN in the lanes where one of x is: of floats only. */
+static void find_nans(nabla_along_unit *u, const nabla_ssa *x, unsigned count,
+                      nabla_ssa *v) {
+  const char *type = nabla_along_type(u, NABLA_VECTOR);
+  nabla_ssa nan = nabla_cluster_number(&u->values, NAN);
+  for (unsigned i = 0; i < count; i += 2) {
+    nabla_ssa other = x[i + 1 < count ? i + 1 : i];
+    v[STEP] = choose(u, type, two(u->e, "cmpf uno,", type, x[i], other), nan,
+                     v[STEP]);
+  }
+}
+
+/* Vectors that loops carry. */
+static unsigned carried_by(const nabla_along_unit *u) {
+  return u->values.lane->is_float ? STEP + 1 : STEP;
 }
 
 /* `count` vectors from row `at` on: joins each with the largest numbers so far,
- * v[i], and makes v[STEP] NaN where one of them is. */
-static void join(const nabla_along_unit *u, const nabla_ssa *at, unsigned count,
+ * v[i]. */
+static void join(nabla_along_unit *u, const nabla_ssa *at, unsigned count,
                  const nabla_ssa *carried, nabla_ssa *v) {
-  nabla_emitter *e = u->e;
   nabla_ssa x[STEP];
-  nabla_ssa nan = k_op(e, "arith.constant dense<0x7FC00000> : vector<16xf32>");
-  v[STEP] = carried[STEP];
-  for (unsigned i = 0; i < STEP; i++) v[i] = carried[i];
+  for (unsigned i = 0; i < carried_by(u); i++) v[i] = carried[i];
   for (unsigned i = 0; i < count; i++)
-    x[i] = read_lanes(u, k_add(e, u->start, at[i]));
-  for (unsigned i = 0; i < count; i += 2) {
-    nabla_ssa other = x[i + 1 < count ? i + 1 : i];
-    v[STEP] =
-        choose(u, F32, two(e, "cmpf uno,", F32, x[i], other), nan, v[STEP]);
-  }
+    x[i] = read(u, NABLA_VECTOR, k_add(u->e, u->start, at[i]));
+  if (u->values.lane->is_float) find_nans(u, x, count, v);
   for (unsigned i = 0; i < count; i++) v[i] = larger(u, x[i], carried[i]);
 }
 
-/* The largest of a chunk, f32; NaN if one is. */
+/* The largest lane of vectors v, a scalar; NaN if v[STEP] has one. */
+static nabla_ssa largest_lane(nabla_along_unit *u, nabla_ssa *v) {
+  const bool is_float = u->values.lane->is_float;
+  for (unsigned half = STEP / 2; half; half /= 2)
+    for (unsigned i = 0; i < half; i++) v[i] = larger(u, v[i], v[i + half]);
+  nabla_ssa value = nabla_cluster_lanes(
+      &u->values, is_float ? NABLA_CLUSTER_largest : NABLA_CLUSTER_max, v[0]);
+  if (!is_float) return value;
+  nabla_ssa nan = nabla_cluster_lanes(&u->values, NABLA_CLUSTER_sum, v[STEP]);
+  return two(u->e, "addf", nabla_along_type(u, NABLA_SCALAR), value, nan);
+}
+
+/* The largest of a chunk; NaN if one is. */
 static nabla_ssa largest(nabla_along_unit *u, const chunk *c) {
   nabla_emitter *e = u->e;
   nabla_loop steps, rest;
   nabla_ssa at[STEP], v[STEP + 1];
+  const char *types[STEP + 1];
+  const unsigned count = carried_by(u);
   nabla_ssa size = nabla_along_subtract(e, c->end, c->begin);
   nabla_ssa whole =
       k_multiply(e, k_divide(e, size, STEP * NABLA_LANES), STEP * NABLA_LANES);
   nabla_ssa middle = k_add(e, c->begin, whole);
-  u->values.shape = NABLA_VECTOR;
+  for (unsigned i = 0; i <= STEP; i++)
+    types[i] = nabla_along_type(u, NABLA_VECTOR);
   for (unsigned i = 0; i < STEP; i++)
     v[i] = nabla_cluster_initial(&u->values, NABLA_CLUSTER_max);
   v[STEP] = nabla_cluster_number(&u->values, 0);
-  k_loop_begin(e, &steps, c->begin, middle, STEP * NABLA_LANES, STEP + 1, v);
+  k_loop_begin_of(e, &steps, c->begin, middle, STEP * NABLA_LANES, count, v,
+                  types);
   for (unsigned i = 0; i < STEP; i++)
     at[i] = k_add_constant(e, steps.induction, i * NABLA_LANES);
   join(u, at, STEP, steps.carried, v);
   k_loop_end(e, &steps, v);
-  k_loop_begin(e, &rest, middle, c->end, NABLA_LANES, STEP + 1, steps.results);
+  k_loop_begin_of(e, &rest, middle, c->end, NABLA_LANES, count, steps.results,
+                  types);
   at[0] = k_minimum(e, rest.induction, c->last);
   join(u, at, 1, rest.carried, v);
   k_loop_end(e, &rest, v);
-  for (unsigned i = 0; i < STEP; i++) v[i] = rest.results[i];
-  for (unsigned half = STEP / 2; half; half /= 2)
-    for (unsigned i = 0; i < half; i++) v[i] = larger(u, v[i], v[i + half]);
-  nabla_ssa value =
-      nabla_cluster_lanes(&u->values, NABLA_CLUSTER_largest, v[0]);
-  return k_binary(e, NABLA_SCALAR, "addf", value, k_sum(e, rest.results[STEP]));
+  for (unsigned i = 0; i < count; i++) v[i] = rest.results[i];
+  return largest_lane(u, v);
+}
+
+/* The lanes of `x` that are `wanted`, or NaN. */
+static nabla_ssa spots_of(nabla_along_unit *u, nabla_ssa x, nabla_ssa wanted) {
+  const char *type = nabla_along_type(u, NABLA_VECTOR);
+  if (!u->values.lane->is_float) return two(u->e, "cmpi eq,", type, x, wanted);
+  return two(u->e, "ori", SPOT, two(u->e, "cmpf oeq,", type, x, wanted),
+             two(u->e, "cmpf uno,", type, x, x));
 }
 
 /* The first row of a chunk that is `value`, or NaN if that is. Rows before the
@@ -161,25 +203,22 @@ static nabla_ssa find(nabla_along_unit *u, const chunk *c, nabla_ssa value) {
   nabla_emitter *e = u->e;
   nabla_loop loop;
   nabla_ssa never = k_i32(e, NABLA_VECTOR, NEVER);
-  nabla_ssa first = k_bitcast(e, I32, F32, never);
-  nabla_ssa wanted = k_broadcast(e, "f32", value);
+  const char *type = I32;
+  nabla_ssa wanted = k_broadcast(e, u->values.lane->type[NABLA_SCALAR], value);
   nabla_ssa order = k_i32_lanes(e, lanes);
-  k_loop_begin(e, &loop, c->begin, c->end, NABLA_LANES, 1, &first);
+  k_loop_begin_of(e, &loop, c->begin, c->end, NABLA_LANES, 1, &never, &type);
   nabla_ssa at = k_minimum(e, loop.induction, c->last);
-  nabla_ssa x = read_lanes(u, k_add(e, u->start, at));
-  nabla_ssa is_it = two(e, "ori", SPOT, two(e, "cmpf oeq,", F32, x, wanted),
-                        two(e, "cmpf uno,", F32, x, x));
+  nabla_ssa x = read(u, NABLA_VECTOR, k_add(e, u->start, at));
   nabla_ssa inside = k_op(e, "arith.trunci %%v%u : i64 to i32",
                           nabla_along_subtract(e, at, c->begin));
   nabla_ssa rows = two(e, "addi", I32, k_broadcast(e, "i32", inside), order);
-  rows = choose(u, I32, is_it, rows, never);
-  nabla_ssa old = k_bitcast(e, F32, I32, loop.carried[0]);
-  nabla_ssa next = k_bitcast(e, I32, F32, two(e, "minsi", I32, old, rows));
+  rows = choose(u, I32, spots_of(u, x, wanted), rows, never);
+  nabla_ssa next = two(e, "minsi", I32, loop.carried[0], rows);
   k_loop_end(e, &loop, &next);
   nabla_ssa row = k_op(e,
                        "vector.reduction <minsi>, %%v%u : vector<16xi32> into "
                        "i32",
-                       k_bitcast(e, F32, I32, loop.results[0]));
+                       loop.results[0]);
   return k_add(e, c->begin, k_op(e, "arith.extsi %%v%u : i32 to i64", row));
 }
 
@@ -195,10 +234,9 @@ static void of_one_column(nabla_along_unit *u, nabla_ssa condition) {
   c.end = k_minimum(e, k_add_constant(e, c.begin, CHUNK), u->rows);
   c.last = nabla_along_subtract(e, c.end, k_i64(e, NABLA_LANES));
   nabla_ssa value = largest(u, &c);
-  nabla_ssa good =
-      is_better(u, NABLA_SCALAR, value, k_read(e, best_value(u), zero));
+  nabla_ssa good = is_better(u, NABLA_SCALAR, value, nabla_along_recall(u));
   k_loop_begin(e, &better, zero, k_choice(e, good, one, zero), 1, 0, NULL);
-  k_write(e, best_value(u), zero, value);
+  nabla_along_keep(u, value);
   set_best_row(u, find(u, &c, value));
   k_loop_end(e, &better, NULL);
   k_loop_end(e, &chunks, NULL);
@@ -214,8 +252,8 @@ static void clear(nabla_along_unit *u) {
   nabla_ssa least = nabla_cluster_initial(&u->values, NABLA_CLUSTER_max);
   nabla_ssa zero = k_i32(u->e, NABLA_VECTOR, 0);
   k_loop_begin(u->e, &loop, k_i64(u->e, 0), u->steps, 1, 0, NULL);
-  nabla_along_store(u, F32, 0, loop.induction, least);
-  nabla_along_store(u, I32, ROWS_AT, loop.induction, zero);
+  nabla_along_store(u, u->values.lane, 0, loop.induction, least);
+  nabla_along_store(u, rows_lane(), rows_at(u), loop.induction, zero);
   k_loop_end(u->e, &loop, NULL);
 }
 
@@ -226,6 +264,7 @@ static void join_rows(nabla_along_unit *u, nabla_ssa from, nabla_ssa to,
   nabla_emitter *e = u->e;
   nabla_loop rows, vectors;
   nabla_ssa starts[STEP], x[STEP], row[STEP];
+  const char *type = nabla_along_type(u, NABLA_VECTOR);
   k_loop_begin(e, &rows, from, to, count, 0, NULL);
   nabla_ssa base = k_broadcast(
       e, "i32", k_op(e, "arith.trunci %%v%u : i64 to i32", rows.induction));
@@ -234,22 +273,23 @@ static void join_rows(nabla_along_unit *u, nabla_ssa from, nabla_ssa to,
   k_loop_begin(e, &vectors, k_i64(e, 0), u->steps, 1, 0, NULL);
   nabla_ssa column = nabla_along_column(u, vectors.induction);
   for (unsigned i = 0; i < count; i++) {
-    x[i] = read_lanes(u, k_add(e, starts[i], column));
+    x[i] = read(u, NABLA_VECTOR, k_add(e, starts[i], column));
     row[i] = k_i32(e, NABLA_VECTOR, i);
   }
   for (unsigned apart = 1; apart < count; apart *= 2)
     for (unsigned i = 0; i < count; i += 2 * apart) {
       nabla_ssa later = is_better(u, NABLA_VECTOR, x[i + apart], x[i]);
-      x[i] = choose(u, F32, later, x[i + apart], x[i]);
+      x[i] = choose(u, type, later, x[i + apart], x[i]);
       row[i] = choose(u, I32, later, row[i + apart], row[i]);
     }
-  nabla_ssa best = nabla_along_load(u, F32, 0, vectors.induction);
-  nabla_ssa where = nabla_along_load(u, I32, ROWS_AT, vectors.induction);
+  nabla_ssa best = nabla_along_load(u, u->values.lane, 0, vectors.induction);
+  nabla_ssa where =
+      nabla_along_load(u, rows_lane(), rows_at(u), vectors.induction);
   nabla_ssa later = is_better(u, NABLA_VECTOR, x[0], best);
-  best = choose(u, F32, later, x[0], best);
+  best = choose(u, type, later, x[0], best);
   where = choose(u, I32, later, two(e, "addi", I32, base, row[0]), where);
-  nabla_along_store(u, F32, 0, vectors.induction, best);
-  nabla_along_store(u, I32, ROWS_AT, vectors.induction, where);
+  nabla_along_store(u, u->values.lane, 0, vectors.induction, best);
+  nabla_along_store(u, rows_lane(), rows_at(u), vectors.induction, where);
   k_loop_end(e, &vectors, NULL);
   k_loop_end(e, &rows, NULL);
 }
@@ -260,9 +300,9 @@ static void store_results(nabla_along_unit *u) {
   k_loop_begin(e, &loop, k_i64(e, 0), u->steps, 1, 0, NULL);
   nabla_ssa rows =
       k_op(e, "arith.extsi %%v%u : vector<16xi32> to vector<16xi64>",
-           nabla_along_load(u, I32, ROWS_AT, loop.induction));
+           nabla_along_load(u, rows_lane(), rows_at(u), loop.induction));
   nabla_ssa at = k_add(e, u->result, nabla_along_column(u, loop.induction));
-  k_store(e, "vector<16xi64>", rows, u->y, k_multiply(e, at, 8), 8);
+  k_store(e, "vector<16xi64>", rows, u->y.base, k_multiply(e, at, 8), 8);
   k_loop_end(e, &loop, NULL);
 }
 

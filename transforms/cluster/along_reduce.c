@@ -13,30 +13,29 @@ static nabla_ssa initial(nabla_along_unit *u) {
   return nabla_cluster_initial(&u->values, u->a->how);
 }
 
-static nabla_array_ref results(const nabla_along_unit *u) {
-  return (nabla_array_ref){u->y, u->a->dtype};
-}
-
 /* A result: divided by the number of rows for a mean, and rounded. */
 static nabla_ssa finish(nabla_along_unit *u, nabla_ssa value) {
   nabla_emitter *e = u->e;
   const nabla_shape shape = u->values.shape;
+  const char *const *types = u->values.lane->type;
   if (u->a->is_mean) {
-    nabla_ssa count = k_op(e, "arith.sitofp %%v%u : i64 to f32", u->rows);
-    if (shape == NABLA_VECTOR) count = k_broadcast(e, "f32", count);
-    value = k_op(e, "arith.divf %%v%u, %%v%u : %s", value, count,
-                 nabla_type_f32[shape]);
+    nabla_ssa count =
+        k_op(e, "arith.sitofp %%v%u : i64 to %s", u->rows, types[0]);
+    if (shape == NABLA_VECTOR) count = k_broadcast(e, types[0], count);
+    value = k_op(e, "arith.divf %%v%u, %%v%u : %s", value, count, types[shape]);
   }
-  return k_round(e, shape, u->a->dtype, value);
+  return nabla_cluster_is_f32(u->a->dtype)
+             ? k_round(e, shape, u->a->dtype, value)
+             : value;
 }
 
 static nabla_ssa load(const nabla_along_unit *u, nabla_ssa number) {
-  return nabla_along_load(u, nabla_type_f32[NABLA_VECTOR], 0, number);
+  return nabla_along_load(u, u->values.lane, 0, number);
 }
 
 static void store(const nabla_along_unit *u, nabla_ssa number,
                   nabla_ssa value) {
-  nabla_along_store(u, nabla_type_f32[NABLA_VECTOR], 0, number, value);
+  nabla_along_store(u, u->values.lane, 0, number, value);
 }
 
 static void clear(nabla_along_unit *u) {
@@ -58,8 +57,7 @@ static void add_rows(nabla_along_unit *u, nabla_ssa from, nabla_ssa to,
   k_loop_begin(u->e, &vectors, k_i64(u->e, 0), u->steps, 1, 0, NULL);
   nabla_ssa column = nabla_along_column(u, vectors.induction);
   for (unsigned i = 0; i < count; i++)
-    x[i] =
-        k_read_lanes(u->e, u->x, k_add(u->e, starts[i], column), NABLA_LANES);
+    x[i] = nabla_along_read(u, NABLA_VECTOR, k_add(u->e, starts[i], column));
   for (unsigned half = count / 2; half; half /= 2)
     for (unsigned i = 0; i < half; i++) x[i] = combine(u, x[i], x[i + half]);
   nabla_ssa sum = load(u, vectors.induction);
@@ -73,7 +71,7 @@ static void store_results(nabla_along_unit *u) {
   k_loop_begin(u->e, &loop, k_i64(u->e, 0), u->steps, 1, 0, NULL);
   nabla_ssa value = finish(u, load(u, loop.induction));
   nabla_ssa at = k_add(u->e, u->result, nabla_along_column(u, loop.induction));
-  k_write_lanes(u->e, results(u), at, value);
+  nabla_along_write(u, NABLA_VECTOR, at, value);
   k_loop_end(u->e, &loop, NULL);
 }
 
@@ -92,20 +90,21 @@ static void by_vectors(nabla_along_unit *u) {
 static void by_elements(nabla_along_unit *u) {
   nabla_emitter *e = u->e;
   nabla_loop columns, rows;
-  const nabla_array_ref sum = {e->scratch, NABLA_DTYPE_F32};
   nabla_ssa zero = k_i64(e, 0);
   u->values.shape = NABLA_SCALAR;
   nabla_ssa none = initial(u);
   nabla_along_each_column(u, nabla_along_compare(e, "eq", u->steps, zero),
                           &columns);
-  k_write(e, sum, zero, none);
+  nabla_along_keep(u, none);
   k_loop_begin(e, &rows, zero, u->rows, 1, 0, NULL);
   nabla_ssa at =
       k_add(e, nabla_along_row(u, rows.induction), columns.induction);
-  k_write(e, sum, zero, combine(u, k_read(e, sum, zero), k_read(e, u->x, at)));
+  nabla_ssa x = nabla_along_read(u, NABLA_SCALAR, at);
+  nabla_along_keep(u, combine(u, nabla_along_recall(u), x));
   k_loop_end(e, &rows, NULL);
-  nabla_ssa value = finish(u, k_read(e, sum, zero));
-  k_write(e, results(u), k_add(e, u->result, columns.induction), value);
+  nabla_ssa value = finish(u, nabla_along_recall(u));
+  nabla_along_write(u, NABLA_SCALAR, k_add(e, u->result, columns.induction),
+                    value);
   k_loop_end(e, &columns, NULL);
 }
 

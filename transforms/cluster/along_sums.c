@@ -4,37 +4,43 @@
  * with -0, which added to a value is that value. */
 #include "transforms/cluster/along_unit.h"
 
-#define F32 nabla_type_f32[NABLA_VECTOR]
-
-static nabla_array_ref results(const nabla_along_unit *u) {
-  return (nabla_array_ref){u->y, u->a->dtype};
-}
-
-/* -0 `distance` times, then the lanes of `x` from the first one on. */
+/* Lanes of two vectors: -0 `distance` times, then those of `x` from the first
+ * one on. */
 static nabla_ssa shifted(nabla_along_unit *u, nabla_ssa x, unsigned distance) {
   nabla_text line = {0};
+  const char *type = nabla_along_type(u, NABLA_VECTOR);
   nabla_ssa none = nabla_cluster_number(&u->values, -0.0);
   nabla_text_add(&line, "vector.shuffle %%v%u, %%v%u [", none, x);
   for (unsigned i = 0; i < NABLA_LANES; i++)
     nabla_text_add(&line, "%s%u", i ? ", " : "",
                    i < distance ? i : NABLA_LANES + i - distance);
-  nabla_text_add(&line, "] : vector<16xf32>, vector<16xf32>");
+  nabla_text_add(&line, "] : %s, %s", type, type);
   return k_taken(u->e, &line);
 }
 
 /* The last lane of `x` in all lanes. */
 static nabla_ssa last_lane(nabla_along_unit *u, nabla_ssa x) {
   nabla_text line = {0};
+  const char *type = nabla_along_type(u, NABLA_VECTOR);
   nabla_text_add(&line, "vector.shuffle %%v%u, %%v%u [", x, x);
   for (unsigned i = 0; i < NABLA_LANES; i++)
     nabla_text_add(&line, "%s%u", i ? ", " : "", NABLA_LANES - 1);
-  nabla_text_add(&line, "] : vector<16xf32>, vector<16xf32>");
+  nabla_text_add(&line, "] : %s, %s", type, type);
   return k_taken(u->e, &line);
 }
 
 static nabla_ssa add(nabla_along_unit *u, nabla_shape shape, nabla_ssa a,
                      nabla_ssa b) {
-  return k_binary(u->e, shape, "addf", a, b);
+  u->values.shape = shape;
+  return nabla_cluster_combine(&u->values, NABLA_CLUSTER_sum, a, b);
+}
+
+/* Adds element `at` to the sum in memory, which is its result. */
+static void add_element(nabla_along_unit *u, nabla_ssa at) {
+  nabla_ssa x = nabla_along_read(u, NABLA_SCALAR, at);
+  nabla_ssa next = add(u, NABLA_SCALAR, nabla_along_recall(u), x);
+  nabla_along_keep(u, next);
+  nabla_along_write(u, NABLA_SCALAR, at, next);
 }
 
 /* The rows behind the last whole vector, each after the other; the sum before
@@ -42,14 +48,8 @@ static nabla_ssa add(nabla_along_unit *u, nabla_shape shape, nabla_ssa a,
 static void add_rest(nabla_along_unit *u, nabla_ssa from, nabla_ssa to) {
   nabla_emitter *e = u->e;
   nabla_loop rest;
-  const nabla_array_ref sum = nabla_floats_at(e->scratch);
-  nabla_ssa zero = k_i64(e, 0);
   k_loop_begin(e, &rest, from, to, 1, 0, NULL);
-  nabla_ssa at = k_add(e, u->start, rest.induction);
-  nabla_ssa next =
-      add(u, NABLA_SCALAR, k_read(e, sum, zero), k_read(e, u->x, at));
-  k_write(e, sum, zero, next);
-  k_write(e, results(u), at, next);
+  add_element(u, k_add(e, u->start, rest.induction));
   k_loop_end(e, &rest, NULL);
 }
 
@@ -60,18 +60,21 @@ static void of_one_column(nabla_along_unit *u, nabla_ssa is_one) {
   nabla_ssa zero = k_i64(e, 0);
   nabla_ssa rows = k_choice(e, is_one, u->rows, zero);
   nabla_ssa whole = k_multiply(e, k_divide(e, rows, NABLA_LANES), NABLA_LANES);
-  u->values.shape = NABLA_VECTOR;
+  u->values.lanes_of_vectors = NABLA_LANES;
+  const char *type = nabla_along_type(u, NABLA_VECTOR);
   nabla_ssa none = nabla_cluster_number(&u->values, -0.0);
-  k_loop_begin(e, &loop, zero, whole, NABLA_LANES, 1, &none);
+  k_loop_begin_of(e, &loop, zero, whole, NABLA_LANES, 1, &none, &type);
   nabla_ssa at = k_add(e, u->start, loop.induction);
-  nabla_ssa x = k_read_lanes(e, u->x, at, NABLA_LANES);
+  nabla_ssa x = nabla_along_read(u, NABLA_VECTOR, at);
   for (unsigned distance = 1; distance < NABLA_LANES; distance *= 2)
     x = add(u, NABLA_VECTOR, shifted(u, x, distance), x);
-  k_write_lanes(e, results(u), at, add(u, NABLA_VECTOR, loop.carried[0], x));
+  nabla_along_write(u, NABLA_VECTOR, at,
+                    add(u, NABLA_VECTOR, loop.carried[0], x));
   nabla_ssa next = add(u, NABLA_VECTOR, loop.carried[0], last_lane(u, x));
   k_loop_end(e, &loop, &next);
-  nabla_along_store(u, F32, 0, zero, loop.results[0]);
+  nabla_along_store(u, u->values.lane, 0, zero, loop.results[0]);
   add_rest(u, whole, rows);
+  u->values.lanes_of_vectors = u->a->lanes;
 }
 
 static void of_vectors(nabla_along_unit *u) {
@@ -82,16 +85,16 @@ static void of_vectors(nabla_along_unit *u) {
   nabla_ssa none = nabla_cluster_number(&u->values, -0.0);
   nabla_along_find_vectors(u);
   k_loop_begin(e, &vectors, zero, u->steps, 1, 0, NULL);
-  nabla_along_store(u, F32, 0, vectors.induction, none);
+  nabla_along_store(u, u->values.lane, 0, vectors.induction, none);
   k_loop_end(e, &vectors, NULL);
   k_loop_begin(e, &rows, zero, u->rows, 1, 0, NULL);
   nabla_ssa start = nabla_along_row(u, rows.induction);
   k_loop_begin(e, &vectors, zero, u->steps, 1, 0, NULL);
   nabla_ssa at = k_add(e, start, nabla_along_column(u, vectors.induction));
-  nabla_ssa sum = nabla_along_load(u, F32, 0, vectors.induction);
-  sum = add(u, NABLA_VECTOR, sum, k_read_lanes(e, u->x, at, NABLA_LANES));
-  nabla_along_store(u, F32, 0, vectors.induction, sum);
-  k_write_lanes(e, results(u), at, sum);
+  nabla_ssa sum = nabla_along_load(u, u->values.lane, 0, vectors.induction);
+  sum = add(u, NABLA_VECTOR, sum, nabla_along_read(u, NABLA_VECTOR, at));
+  nabla_along_store(u, u->values.lane, 0, vectors.induction, sum);
+  nabla_along_write(u, NABLA_VECTOR, at, sum);
   k_loop_end(e, &vectors, NULL);
   k_loop_end(e, &rows, NULL);
 }
@@ -99,7 +102,6 @@ static void of_vectors(nabla_along_unit *u) {
 static void of_elements(nabla_along_unit *u, nabla_ssa is_one) {
   nabla_emitter *e = u->e;
   nabla_loop columns, rows;
-  const nabla_array_ref sum = nabla_floats_at(e->scratch);
   nabla_ssa zero = k_i64(e, 0);
   u->values.shape = NABLA_SCALAR;
   nabla_ssa none = nabla_cluster_number(&u->values, -0.0);
@@ -107,14 +109,10 @@ static void of_elements(nabla_along_unit *u, nabla_ssa is_one) {
   nabla_ssa several =
       k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i1", is_one, narrow);
   nabla_along_each_column(u, several, &columns);
-  k_write(e, sum, zero, none);
+  nabla_along_keep(u, none);
   k_loop_begin(e, &rows, zero, u->rows, 1, 0, NULL);
-  nabla_ssa at =
-      k_add(e, nabla_along_row(u, rows.induction), columns.induction);
-  nabla_ssa next =
-      add(u, NABLA_SCALAR, k_read(e, sum, zero), k_read(e, u->x, at));
-  k_write(e, sum, zero, next);
-  k_write(e, results(u), at, next);
+  add_element(u,
+              k_add(e, nabla_along_row(u, rows.induction), columns.induction));
   k_loop_end(e, &rows, NULL);
   k_loop_end(e, &columns, NULL);
 }

@@ -89,7 +89,14 @@ nabla_ssa nabla_cluster_lanes(nabla_cluster_body *b,
                               nabla_cluster_reduction reduction,
                               nabla_ssa vector);
 
-/* memory.c: elements of an input, of an output. */
+/* memory.c: an element, or a vector of them, of an array of any type of
+ * clusters; it sets the shape that is written. */
+nabla_ssa nabla_cluster_read(nabla_cluster_body *b, nabla_shape shape,
+                             nabla_array_ref array, nabla_ssa index);
+void nabla_cluster_write(nabla_cluster_body *b, nabla_shape shape,
+                         nabla_array_ref array, nabla_ssa index,
+                         nabla_ssa value);
+/* Elements of an input, of an output. */
 nabla_ssa nabla_cluster_load(nabla_cluster_body *b, int input);
 void nabla_cluster_store(nabla_cluster_body *b, int output, nabla_ssa value);
 nabla_ssa nabla_cluster_reload(nabla_cluster_body *b, int output);

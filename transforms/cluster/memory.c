@@ -43,8 +43,8 @@ static bool is_half(nabla_dtype dtype) {
   return dtype == NABLA_DTYPE_F16 || dtype == NABLA_DTYPE_BF16;
 }
 
-static nabla_ssa read(nabla_cluster_body *b, nabla_shape shape,
-                      nabla_array_ref array, nabla_ssa index) {
+nabla_ssa nabla_cluster_read(nabla_cluster_body *b, nabla_shape shape,
+                             nabla_array_ref array, nabla_ssa index) {
   b->shape = shape;
   if (array.dtype == NABLA_DTYPE_BOOL) return read_truth(b, array, index);
   if (!is_half(array.dtype))
@@ -56,8 +56,9 @@ static nabla_ssa read(nabla_cluster_body *b, nabla_shape shape,
                                : k_read_lanes(b->e, array, index, NABLA_LANES);
 }
 
-static void write(nabla_cluster_body *b, nabla_shape shape,
-                  nabla_array_ref array, nabla_ssa index, nabla_ssa value) {
+void nabla_cluster_write(nabla_cluster_body *b, nabla_shape shape,
+                         nabla_array_ref array, nabla_ssa index,
+                         nabla_ssa value) {
   b->shape = shape;
   if (array.dtype == NABLA_DTYPE_BOOL)
     write_truth(b, array, index, value);
@@ -100,7 +101,7 @@ static nabla_ssa read_tail(nabla_cluster_body *b, nabla_array_ref array,
   k_store(b->e, nabla_type_i32[NABLA_VECTOR], k_i32(b->e, NABLA_VECTOR, 0),
           b->scratch, k_i64(b->e, 0), 4);
   copy(b, b->scratch, address, bytes_of(array.dtype));
-  return read(b, NABLA_VECTOR, scratch, k_i64(b->e, 0));
+  return nabla_cluster_read(b, NABLA_VECTOR, scratch, k_i64(b->e, 0));
 }
 
 static void write_tail(nabla_cluster_body *b, nabla_array_ref array,
@@ -116,7 +117,7 @@ static void write_tail(nabla_cluster_body *b, nabla_array_ref array,
     return;
   }
   nabla_array_ref scratch = {b->scratch, array.dtype};
-  write(b, NABLA_VECTOR, scratch, k_i64(b->e, 0), value);
+  nabla_cluster_write(b, NABLA_VECTOR, scratch, k_i64(b->e, 0), value);
   copy(b, address, b->scratch, bytes_of(array.dtype));
 }
 
@@ -124,7 +125,7 @@ nabla_ssa nabla_cluster_load(nabla_cluster_body *b, int input) {
   nabla_array_ref array = {b->inputs[input], b->c->inputs[input].dtype};
   nabla_ssa index = k_add(b->e, b->starts[input], b->column);
   return b->mask ? read_tail(b, array, index)
-                 : read(b, NABLA_VECTOR, array, index);
+                 : nabla_cluster_read(b, NABLA_VECTOR, array, index);
 }
 
 static nabla_array_ref output_of(const nabla_cluster_body *b, int output) {
@@ -137,21 +138,22 @@ void nabla_cluster_store(nabla_cluster_body *b, int output, nabla_ssa value) {
   if (b->mask)
     write_tail(b, output_of(b, output), index, value);
   else
-    write(b, NABLA_VECTOR, output_of(b, output), index, value);
+    nabla_cluster_write(b, NABLA_VECTOR, output_of(b, output), index, value);
 }
 
 nabla_ssa nabla_cluster_reload(nabla_cluster_body *b, int output) {
   nabla_ssa index = k_add(b->e, b->begin, b->column);
-  return b->mask ? read_tail(b, output_of(b, output), index)
-                 : read(b, NABLA_VECTOR, output_of(b, output), index);
+  return b->mask
+             ? read_tail(b, output_of(b, output), index)
+             : nabla_cluster_read(b, NABLA_VECTOR, output_of(b, output), index);
 }
 
 nabla_ssa nabla_cluster_load_row(nabla_cluster_body *b, int input) {
   nabla_array_ref array = {b->inputs[input], b->c->inputs[input].dtype};
-  return read(b, NABLA_SCALAR, array, b->starts[input]);
+  return nabla_cluster_read(b, NABLA_SCALAR, array, b->starts[input]);
 }
 
 void nabla_cluster_store_row(nabla_cluster_body *b, int output,
                              nabla_ssa value) {
-  write(b, NABLA_SCALAR, output_of(b, output), b->row, value);
+  nabla_cluster_write(b, NABLA_SCALAR, output_of(b, output), b->row, value);
 }
