@@ -89,6 +89,26 @@ def add_plain(f, rng, kind):
     f.give(y, kept, close(want, bound, kind))
 
 
+def add_pairs(f, rng, i):
+    """Two tensors of bf16 of i + 1 rows, each layout of both, one side's sizes
+    unknown or both, in batches or not; odd K and N, and tiles of 32."""
+    m, n, k = i + 1, (97, 64, 321, 33)[i % 4], (255, 300, 33, 512, 1030)[i % 5]
+    turned, batches = (i % 2, i // 2 % 2), 3 if i % 3 == 0 else 1
+    a, b = (values(rng, (batches, r, k), "bf16") for r in (m, n))
+    of_x, of_w = (v.swapaxes(1, 2) if t else v for v, t in zip((a, b), turned))
+    hidden = [[], [1 + turned[0]], [0], []][i // 4 % 4]
+    open_w = [[], [1, 2], [2], [1]][i // 4 % 4]
+    x = f.argument(harness.plain(of_x), hidden)
+    w = f.argument(harness.plain(of_w), open_w)
+    y = dot(f, x, w, [(2 - turned[0], 2 - turned[1])], [(0, 0)])
+    want, total = product(a, b)
+    shape = (batches,
+             None if 1 + turned[0] in hidden else m,
+             None if 1 + turned[1] in open_w else n)
+    f.give(y, tensor_type(shape, "bf16"),
+           close(want, bound_of(want, total, k, "bf16"), "bf16"))
+
+
 def add_joined(f, rng, kind):
     """Two dimensions of each side for one, next to each other or not."""
     m, n, k = sizes(rng)
@@ -240,6 +260,10 @@ def functions_of(rng, count):
         build = add_empty if i == 0 else CASES[i % len(CASES)]
         f = Function("d%d_%s" % (i, build.__name__))
         build(f, rng, KINDS[int(rng.integers(len(KINDS)))])
+        out.append(f)
+    for i in range(17):
+        f = Function("p%d" % i)
+        add_pairs(f, rng, i)
         out.append(f)
     for i in range(15):
         f = Function("e%d" % i)

@@ -18,6 +18,7 @@
 #include "quant/codec/ggml.h"
 #include "tests/kernels/kernels.h"
 #include "tests/kernels/problem.h"
+#include "tests/kernels/random_spec.h"
 #include "tests/support/slice.h"
 
 typedef struct run {
@@ -644,125 +645,6 @@ static void check_spec(run *r, const nabla_fused_spec *spec) {
   }
 }
 
-static nabla_dtype random_float(run *r) {
-  static const nabla_dtype types[] = {NABLA_DTYPE_F32, NABLA_DTYPE_F32,
-                                      NABLA_DTYPE_F16, NABLA_DTYPE_BF16};
-  return types[random_below(&r->state, 4)];
-}
-
-/* Sizes at and around what kernels treat apart. */
-static uint64_t random_size(run *r, uint64_t most) {
-  switch (random_below(&r->state, 5)) {
-    case 0:
-      return random_below(&r->state, 4);
-    case 1:
-      return random_below(&r->state, 40);
-    case 2:
-      return 128 * (1 + random_below(&r->state, most / 128));
-    case 3:
-      return 16 * random_below(&r->state, most / 16);
-    default:
-      return random_below(&r->state, most);
-  }
-}
-
-static void set_blocks(nabla_fused_spec *spec, const nabla_ggml *format) {
-  if (!format->elements) abort(); /* no row of quant/codec/ggml.def is so */
-  spec->w = (nabla_storage){.kind = NABLA_STORAGE_BLOCKS,
-                            .format = {.block = format->elements},
-                            .ggml = format};
-  spec->storage_elements = (spec->storage_elements + format->elements - 1) /
-                           format->elements * format->elements;
-}
-
-/* Scales of any type, zero points where there may be some. */
-static void random_scales(run *r, nabla_format *format,
-                          uint32_t *nested_block) {
-  static const nabla_scale_type types[] = {NABLA_SCALE_F32, NABLA_SCALE_F32,
-                                           NABLA_SCALE_F16, NABLA_SCALE_BF16,
-                                           NABLA_SCALE_DYNAMIC8};
-  format->scale = types[random_below(&r->state, 5)];
-  if (format->scale == NABLA_SCALE_DYNAMIC8)
-    *nested_block = (uint32_t)16 << random_below(&r->state, 5);
-  format->zero_point =
-      format->encoding->has_zero_point && random_below(&r->state, 3) == 0;
-}
-
-static void random_format(run *r, nabla_fused_spec *spec, uint64_t line) {
-  size_t count;
-  const nabla_encoding *all = nabla_encodings(&count);
-  uint64_t which = random_below(&r->state, count + 1);
-  if (which == count) {
-    spec->w_stored = random_float(r);
-    return;
-  }
-  const nabla_encoding *encoding = &all[which];
-  spec->w = (nabla_storage){.kind = NABLA_STORAGE_PLANES,
-                            .format = {.encoding = encoding}};
-  if (encoding->is_mx) {
-    spec->w.format.block = NABLA_BLOCK_MX;
-    spec->w.format.scale = NABLA_SCALE_E8M0;
-    return;
-  }
-  spec->w.format.block = (uint64_t)16 << random_below(&r->state, 6);
-  if (encoding->has_rows && random_below(&r->state, 2)) {
-    spec->w.format.granularity = NABLA_PER_ROW;
-    spec->w.format.block = random_below(&r->state, 3)
-                               ? (line ? line : 1)
-                               : 1 + random_below(&r->state, 300);
-    return;
-  }
-  random_scales(r, &spec->w.format, &spec->w.nested_block);
-}
-
-static void random_steps(run *r, nabla_fused_spec *spec) {
-  spec->step_count = (uint32_t)random_below(&r->state, 4);
-  for (uint32_t i = 0; i < spec->step_count; i++)
-    spec->steps[i] = (nabla_fused_step)random_below(&r->state, 4);
-}
-
-static nabla_fused_spec random_spec(run *r) {
-  nabla_fused_spec spec = {.n = random_size(r, 300), .k = random_size(r, 700)};
-  static const uint64_t ranges[3][2] = {{0, 0}, {1, 1}, {2, 0}};
-  const uint64_t *range = ranges[random_below(&r->state, 3)];
-  spec.m_min = range[0];
-  spec.m_max = range[1];
-  int along_k = random_below(&r->state, 2) != 0;
-  if (!along_k) { /* the roles of n and k swap */
-    uint64_t n = spec.n;
-    spec.n = spec.k;
-    spec.k = n;
-  }
-  uint64_t line = along_k ? spec.k : spec.n, stride = line;
-  if (!random_below(&r->state, 3)) stride += random_below(&r->state, 60);
-  if (!random_below(&r->state, 3)) stride = (stride + 127) / 128 * 128;
-  if (!random_below(&r->state, 12)) stride = 0;
-  spec.stride_n = along_k ? stride : 1;
-  spec.stride_k = along_k ? 1 : stride;
-  spec.offset = random_below(&r->state, 2) ? 0 : random_below(&r->state, 500);
-  if (!random_below(&r->state, 3)) spec.offset = spec.offset / 128 * 128;
-  random_format(r, &spec, stride);
-  uint64_t last = 0;
-  if (spec.n && spec.k)
-    last = 1 + spec.offset + (spec.n - 1) * spec.stride_n +
-           (spec.k - 1) * spec.stride_k;
-  spec.storage_elements =
-      last + random_below(&r->state, 2) * random_below(&r->state, 70);
-  if (!random_below(&r->state, 4)) {
-    size_t count;
-    const nabla_ggml *formats = nabla_ggml_formats(&count);
-    set_blocks(&spec, &formats[random_below(&r->state, count)]);
-  }
-  spec.x_type = random_float(r);
-  spec.y_type = random_float(r);
-  spec.w_type = random_below(&r->state, 2) ? NABLA_DTYPE_F32 : random_float(r);
-  random_steps(r, &spec);
-  if (random_below(&r->state, 2))
-    spec.numerics = (nabla_numerics)(1 + random_below(&r->state, 2));
-  if (!random_below(&r->state, 4)) spec.layout = NABLA_WEIGHT_LAYOUT_PREPACKED;
-  return spec;
-}
-
 /* Bodies that the cost does not choose here, or that need what few CPUs have:
  * rows of x in one tile, in some, and more than those whose sums wait. */
 static void check_variant(run *r, nabla_fused_spec spec, const char *variant) {
@@ -904,6 +786,28 @@ static void check_fixed(run *r) {
     }
 }
 
+/* Two dense operands of bf16, by pairs: K and N of less than a tile, odd, of
+ * whole tiles, of several panels; y with and without an epilogue. */
+static void check_pairs(run *r) {
+  static const uint64_t sizes[][3] = {
+      /* n, k, offset */
+      {1, 1, 0},    {16, 32, 0},   {17, 31, 3},   {33, 33, 0}, {31, 64, 1},
+      {32, 256, 0}, {48, 257, 16}, {100, 300, 0}, {7, 1100, 5}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (int form = 0; form < 4; form++) {
+      nabla_fused_spec spec = rows_spec(sizes[i][0], sizes[i][1], sizes[i][2]);
+      spec.w = (nabla_storage){.kind = NABLA_STORAGE_DENSE};
+      spec.x_type = spec.w_stored = spec.w_type = NABLA_DTYPE_BF16;
+      spec.y_type = form / 2 ? NABLA_DTYPE_BF16 : NABLA_DTYPE_F32;
+      spec.numerics = NABLA_NUMERICS_BF16;
+      if (form % 2) turn(&spec);
+      if (i % 3 == 2) spec.steps[spec.step_count++] = NABLA_STEP_ADD;
+      if (!is_taken(r)) continue;
+      check_variant(r, spec, "gemm_bf16_dense_amx");
+      check_variant(r, spec, "gemm_bf16_dense_avx512");
+    }
+}
+
 static nabla_fused_spec blocks_spec(const nabla_ggml *format, uint64_t n,
                                     uint64_t k, uint64_t offset) {
   nabla_fused_spec spec = rows_spec(n, k, offset);
@@ -962,12 +866,15 @@ static void tell_skipped(const run *r) {
       nabla_features_parse(r->levels[r->level_count - 1].features);
   if (!NABLA_HAS(here, AMX_BF16))
     printf(
-        "skipped: gemm_bf16_amx, as there is no AMX, or no permission to use "
-        "it\n");
+        "skipped: gemm_bf16_amx and gemm_bf16_dense_amx, as there is no AMX, "
+        "or "
+        "no permission to use it\n");
   if (!NABLA_HAS(here, AMX_INT8))
     printf("skipped: gemm_int8_amx, for the same reason\n");
   if (!NABLA_HAS(here, AVX512BF16))
-    printf("skipped: gemm_bf16_avx512, as there is no AVX512-BF16\n");
+    printf(
+        "skipped: gemm_bf16_avx512 and gemm_bf16_dense_avx512, as there is no "
+        "AVX512-BF16\n");
 }
 
 int main(int argc, char **argv) {
@@ -983,9 +890,10 @@ int main(int argc, char **argv) {
   const char *part = argc > 3 ? argv[3] : "all";
   if (!strcmp(part, "layers") || !strcmp(part, "all")) check_fixed(&r);
   if (!strcmp(part, "blocks") || !strcmp(part, "all")) check_blocks(&r);
+  if (!strcmp(part, "layers") || !strcmp(part, "all")) check_pairs(&r);
   for (unsigned long i = 0; i < count; i++) {
     uint64_t seed = r.state;
-    nabla_fused_spec spec = random_spec(&r);
+    nabla_fused_spec spec = random_spec(&r.state);
     if (!is_taken(&r)) continue;
     unsigned before = r.failures;
     check_spec(&r, &spec);

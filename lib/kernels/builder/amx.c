@@ -44,23 +44,32 @@ void nabla_emit_tiles_end(nabla_emitter *e) {
 }
 
 static void move(nabla_emitter *e, const char *what, unsigned tile,
-                 nabla_ssa base, nabla_ssa byte) {
-  nabla_ssa address = k_address(e, base, byte);
-  nabla_ssa apart = k_i64(e, NABLA_TILE_ROW_BYTES);
+                 nabla_ssa address, uint64_t apart) {
   k_line(e,
          "llvm.call_intrinsic \"llvm.x86.%s\"(%%v%u, %%v%u, %%v%u) : "
          "(i8, !llvm.ptr, i64) -> ()",
-         what, number_of(e, tile), address, apart);
+         what, number_of(e, tile), address, k_i64(e, apart));
+}
+
+void nabla_emit_tile_load_apart(nabla_emitter *e, unsigned tile, nabla_ssa base,
+                                nabla_ssa byte, uint64_t apart) {
+  move(e, "tileloadd64", tile, k_address(e, base, byte), apart);
+}
+
+void nabla_emit_tile_store_apart(nabla_emitter *e, unsigned tile,
+                                 nabla_ssa base, nabla_ssa byte,
+                                 uint64_t apart) {
+  move(e, "tilestored64", tile, k_address(e, base, byte), apart);
 }
 
 void nabla_emit_tile_load(nabla_emitter *e, unsigned tile, nabla_ssa base,
                           nabla_ssa byte) {
-  move(e, "tileloadd64", tile, base, byte);
+  nabla_emit_tile_load_apart(e, tile, base, byte, NABLA_TILE_ROW_BYTES);
 }
 
 void nabla_emit_tile_store(nabla_emitter *e, unsigned tile, nabla_ssa base,
                            nabla_ssa byte) {
-  move(e, "tilestored64", tile, base, byte);
+  nabla_emit_tile_store_apart(e, tile, base, byte, NABLA_TILE_ROW_BYTES);
 }
 
 void nabla_emit_tile_zero(nabla_emitter *e, unsigned tile) {

@@ -25,6 +25,14 @@ void nabla_emit_tile_load(nabla_emitter *e, unsigned tile, nabla_ssa base,
                           nabla_ssa byte);
 void nabla_emit_tile_store(nabla_emitter *e, unsigned tile, nabla_ssa base,
                            nabla_ssa byte);
+
+/* The same with rows that are `apart` bytes from each other in memory. */
+void nabla_emit_tile_load_apart(nabla_emitter *e, unsigned tile, nabla_ssa base,
+                                nabla_ssa byte, uint64_t apart);
+void nabla_emit_tile_store_apart(nabla_emitter *e, unsigned tile,
+                                 nabla_ssa base, nabla_ssa byte,
+                                 uint64_t apart);
+
 void nabla_emit_tile_zero(nabla_emitter *e, unsigned tile);
 
 /* Adds the products of tiles a (rows of 4-byte groups) and b (a row for each

@@ -259,6 +259,18 @@ static inline void k_tile_store(nabla_emitter *e, unsigned tile, nabla_ssa base,
   nabla_emit_tile_store(e, tile, base, byte);
 }
 
+static inline void k_tile_load_apart(nabla_emitter *e, unsigned tile,
+                                     nabla_ssa base, nabla_ssa byte,
+                                     uint64_t apart) {
+  nabla_emit_tile_load_apart(e, tile, base, byte, apart);
+}
+
+static inline void k_tile_store_apart(nabla_emitter *e, unsigned tile,
+                                      nabla_ssa base, nabla_ssa byte,
+                                      uint64_t apart) {
+  nabla_emit_tile_store_apart(e, tile, base, byte, apart);
+}
+
 static inline void k_tile_zero(nabla_emitter *e, unsigned tile) {
   nabla_emit_tile_zero(e, tile);
 }
