@@ -28,7 +28,8 @@ class Large(window_ops.Convolution):
         features = int(rng.choice([1, 2] if by_rows else [1, 3, 16]))
         if number % 8 == 0:
             features = 70  # more products than a panel has
-        width = int(rng.choice([5, 7, 14, 16, 17, 32, 41]))
+        width = int(rng.choice([5, 7, 14, 16, 17, 32, 41] +
+                               [67, 150, 200] * by_rows))
         most = {1: 9, 2: 9, 3: 4}[spatial]
         self.x = [int(rng.integers(1, 4)), features * self.groups]
         self.x += [int(n) for n in rng.integers(3, most, spatial - 1)] + [width]
@@ -42,7 +43,7 @@ class Large(window_ops.Convolution):
         self.low, self.high = [], []
         for size, window, by, far in zip(self.x[2:], self.k[2:], self.in_by,
                                          self.k_by):
-            low, high = (int(n) for n in rng.integers(-1, 3, 2))
+            low, high = (int(n) for n in rng.integers(-2, 5, 2))
             size = (size - 1) * by + 1
             short = (window - 1) * far + 1 - (size + low + high)
             self.low.append(low + max(short, 0))

@@ -47,9 +47,29 @@ static bool read_padded(MlirOperation op, intptr_t dim, int64_t size,
   return true;
 }
 
+/* Sizes of the input and its zeros, if the kernel has these: none lie between
+ * elements. Else x is a copy with the sizes `padded`. */
+static void set_input(nabla_conv *c, const uint64_t padded[NABLA_CONV_DIMS]) {
+  int64_t low[NABLA_MAX_RANK] = {0}, interior[NABLA_MAX_RANK];
+  nabla_conv_spec *spec = &c->spec;
+  const intptr_t count = nabla_op_integers(c->op, "low", low);
+  const intptr_t dilated = nabla_op_integers(c->op, "input_dilation", interior);
+  for (intptr_t i = 0; i < count; i++)
+    spec->low[NABLA_CONV_DIMS - count + i] = low[i];
+  for (intptr_t i = 0; i < dilated; i++)
+    c->is_copied = c->is_copied || interior[i] != 1;
+  c->is_copied = c->is_copied || !nabla_conv_pads(spec);
+  if (!c->is_copied) return;
+  for (int i = 0; i < NABLA_CONV_DIMS; i++) {
+    spec->in[i] = padded[i];
+    spec->low[i] = 0;
+  }
+}
+
 /* Known sizes of all dimensions but the batch; false where there are others, or
  * no elements. */
-static bool read_sizes(MlirOperation op, intptr_t rank, nabla_conv_spec *spec) {
+static bool read_sizes(MlirOperation op, intptr_t rank, nabla_conv_spec *spec,
+                       uint64_t padded[NABLA_CONV_DIMS]) {
   int64_t in_of[NABLA_MAX_RANK], kernel_of[NABLA_MAX_RANK];
   int64_t out_of[NABLA_MAX_RANK];
   const MlirType in = nabla_operand_type(op, 0);
@@ -72,7 +92,8 @@ static bool read_sizes(MlirOperation op, intptr_t rank, nabla_conv_spec *spec) {
     const intptr_t at = NABLA_CONV_DIMS - rank + i;
     spec->window[at] = (uint64_t)of_kernel;
     spec->out[at] = (uint64_t)of_result;
-    if (!read_padded(op, i - 2, of_in, &spec->in[at])) return false;
+    spec->in[at] = (uint64_t)of_in;
+    if (!read_padded(op, i - 2, of_in, &padded[at])) return false;
   }
   return spec->outputs > 0;
 }
@@ -81,7 +102,8 @@ static bool read_sizes(MlirOperation op, intptr_t rank, nabla_conv_spec *spec) {
 static void join_rows(nabla_conv_spec *spec) {
   uint64_t all = 1;
   for (int i = 0; i < NABLA_CONV_DIMS; i++) {
-    if (spec->in[i] != spec->out[i] || spec->window[i] != 1) return;
+    if (spec->in[i] != spec->out[i] || spec->window[i] != 1 || spec->low[i])
+      return;
     all *= spec->in[i];
   }
   for (int i = 0; i < NABLA_CONV_DIMS; i++) {
@@ -122,7 +144,11 @@ bool nabla_conv_of(MlirOperation op, nabla_features features, nabla_conv *out) {
                         .window = {1, 1, 1}};
   read_list(op, "strides", spatial, spec->stride);
   read_list(op, "kernel_dilation", spatial, spec->dilation);
-  if (!read_sizes(op, rank, spec) || nabla_conv_objection(spec)) return false;
+  uint64_t padded[NABLA_CONV_DIMS] = {1, 1, 1};
+  if (!read_sizes(op, rank, spec, padded) || nabla_conv_objection(spec))
+    return false;
+  set_input(out, padded);
+  if (nabla_conv_objection(spec)) return false;
   join_rows(spec);
   return is_worth(op, spec);
 }
@@ -201,7 +227,8 @@ bool nabla_conv_prepare(nabla_conv *c) {
   int64_t out_of[NABLA_MAX_RANK], shape[NABLA_MAX_RANK];
   const MlirType result = nabla_result_type(c->op, 0);
   const intptr_t rank = mlirShapedTypeGetRank(result);
-  c->x = padded(c, ordered(c, 0, "input_dims"));
+  c->x = ordered(c, 0, "input_dims");
+  if (c->is_copied) c->x = padded(c, c->x);
   c->w = ordered(c, 1, "kernel_dims");
   if (mlirValueIsNull(c->x) || mlirValueIsNull(c->w)) return false;
   read_order(c->op, "output_dims", rank, out_of);

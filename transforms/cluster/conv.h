@@ -9,7 +9,8 @@
 typedef struct nabla_conv {
   MlirOperation op;
   nabla_conv_spec spec;
-  MlirValue x, w;  /* of f32, in order, x with its padding */
+  bool is_copied;  /* x with its padding: not all kernels have zeros */
+  MlirValue x, w;  /* of f32, in order */
   MlirType result; /* of the kernel: of f32, in order */
 } nabla_conv;
 
@@ -18,7 +19,7 @@ typedef struct nabla_conv {
 bool nabla_conv_of(MlirOperation op, nabla_features features, nabla_conv *out);
 
 /* Puts the operands of the kernel in front of the operation: converted,
- * transposed, padded. False: an error was reported. */
+ * transposed, padded if need be. False: an error was reported. */
 bool nabla_conv_prepare(nabla_conv *c);
 
 /* The value of the operation, made in front of it of the kernel's result. */

@@ -31,6 +31,30 @@ uint64_t nabla_conv_pitch(const nabla_conv_spec *spec, int dim) {
   return pitch;
 }
 
+uint64_t nabla_conv_reach(const nabla_conv_spec *spec, int dim) {
+  return (spec->out[dim] - 1) * spec->stride[dim] +
+         (spec->window[dim] - 1) * spec->dilation[dim] + 1;
+}
+
+int nabla_conv_is_padded(const nabla_conv_spec *spec, int dim) {
+  return spec->low[dim] > 0 || (int64_t)nabla_conv_reach(spec, dim) >
+                                   (int64_t)spec->in[dim] + spec->low[dim];
+}
+
+int nabla_conv_is_any_padded(const nabla_conv_spec *spec) {
+  for (int i = 0; i < NABLA_CONV_DIMS; i++)
+    if (nabla_conv_is_padded(spec, i)) return 1;
+  return 0;
+}
+
+nabla_ssa nabla_conv_origin(const nabla_conv_body *b, nabla_ssa image) {
+  int64_t at = 0;
+  for (int i = 0; i < NABLA_CONV_DIMS; i++)
+    at -= b->spec->low[i] * (int64_t)nabla_conv_pitch(b->spec, i);
+  return at ? nabla_conv_address(b->e, image, k_i64(b->e, 4 * (uint64_t)at))
+            : image;
+}
+
 nabla_ssa nabla_conv_subtract(nabla_emitter *e, nabla_ssa a, nabla_ssa b) {
   return k_op(e, "arith.subi %%v%u, %%v%u : i64", a, b);
 }
@@ -125,19 +149,30 @@ const char *nabla_conv_kernel(const nabla_conv_spec *spec) {
 const char *nabla_conv_objection(const nabla_conv_spec *spec) {
   const uint64_t most = (uint64_t)1 << 30;
   uint64_t image = spec->features;
+  uint64_t padded = spec->features;
   uint64_t kernel = spec->features;
   uint64_t result = spec->outputs;
   for (int i = 0; i < NABLA_CONV_DIMS; i++) {
+    if (spec->stride[i] > most || spec->dilation[i] > most ||
+        spec->out[i] > most || spec->window[i] > most || spec->in[i] > most)
+      return "its sizes are too large for a kernel";
     if (__builtin_mul_overflow(image, spec->in[i], &image) ||
+        __builtin_mul_overflow(padded, nabla_conv_reach(spec, i), &padded) ||
         __builtin_mul_overflow(kernel, spec->window[i], &kernel) ||
-        __builtin_mul_overflow(result, spec->out[i], &result) ||
-        spec->stride[i] > most || spec->dilation[i] > most)
+        __builtin_mul_overflow(result, spec->out[i], &result))
       return "its sizes are too large for a kernel";
   }
-  return image > most || kernel > most || result > most ||
+  return image > most || padded > most || kernel > most || result > most ||
                  spec->groups > most || spec->outputs > most
              ? "its sizes are too large for a kernel"
              : NULL;
+}
+
+int nabla_conv_pads(const nabla_conv_spec *spec) {
+  for (int i = 0; i < NABLA_CONV_DIMS; i++)
+    if (spec->low[i] > 1 << 20 || spec->low[i] < -(1 << 30)) return 0;
+  return is_by_rows(spec) ? nabla_conv_rows_pads(spec)
+                          : nabla_conv_panels_pads(spec);
 }
 
 uint64_t nabla_conv_units(const nabla_conv_spec *spec) {
@@ -167,8 +202,8 @@ static void write_body(nabla_emitter *e, void *self) {
 void nabla_conv_emit(const nabla_conv_spec *spec, const char *name,
                      nabla_text *text) {
   nabla_conv_spec copy = *spec;
-  nabla_vector_function_emit(
-      spec->features_of_cpu, name,
-      is_by_rows(spec) ? 0 : nabla_conv_panels_scratch(spec), write_body, &copy,
-      text);
+  nabla_vector_function_emit(spec->features_of_cpu, name,
+                             is_by_rows(spec) ? nabla_conv_rows_scratch(spec)
+                                              : nabla_conv_panels_scratch(spec),
+                             write_body, &copy, text);
 }

@@ -14,17 +14,24 @@
  * [groups * outputs, features, window...], the result. */
 enum { NABLA_CONV_X, NABLA_CONV_W, NABLA_CONV_Y, NABLA_CONV_WORDS };
 
-/* A convolution without padding. All sizes are at least 1. */
+/* A convolution. All sizes are at least 1. */
 typedef struct nabla_conv_spec {
   nabla_features features_of_cpu;
   uint64_t groups, outputs, features; /* the last two of one group */
   uint64_t in[NABLA_CONV_DIMS], out[NABLA_CONV_DIMS];
+  /* zeros in front of the input; below 0: elements that are left out. Behind it
+   * are as many zeros as windows have. */
+  int64_t low[NABLA_CONV_DIMS];
   uint64_t window[NABLA_CONV_DIMS], stride[NABLA_CONV_DIMS];
   uint64_t dilation[NABLA_CONV_DIMS];
 } nabla_conv_spec;
 
 /* Why a convolution has no kernel, or NULL. */
 const char *nabla_conv_objection(const nabla_conv_spec *spec);
+
+/* Whether the kernel has the zeros of such a convolution, else `low` has to be
+ * 0 and all windows in the input. */
+int nabla_conv_pads(const nabla_conv_spec *spec);
 
 /* "panels" or "rows". */
 const char *nabla_conv_kernel(const nabla_conv_spec *spec);

@@ -2,15 +2,18 @@
  * packed from the image into the first-level cache, and multiplied with rows of
  * the kernel as they are. Windows are numbered row-major; 16 of them are a
  * vector, which may lie in several rows of the result: it is put together of
- * masked loads, one for each row, or gathered where windows have strides. */
+ * masked loads, one for each row, or gathered where windows have strides. Zeros
+ * around the image are lanes that are not loaded: a unit begins with the masks
+ * of each position of a window, 16 bits each. */
 #include "lib/kernels/builder/vector_function.h"
 #include "lib/kernels/conv/conv_parts.h"
 
 #define VECTORS_MOST 4u
 #define PIECES_MOST  4u
-#define DEPTH_MOST   288u /* of a panel, divided by its vectors: 18 KB */
-#define OUTPUTS_MOST 128u /* that a panel is packed for, some rows more */
-#define FEW_UNITS    16u  /* in which a convolution is cut further */
+#define DEPTH_MOST   288u  /* of a panel, divided by its vectors: 18 KB */
+#define OUTPUTS_MOST 128u  /* that a panel is packed for, some rows more */
+#define MASKS_MOST   8192u /* bytes */
+#define FEW_UNITS    16u   /* in which a convolution is cut further */
 
 typedef struct plan {
   unsigned rows, vectors; /* of a tile in registers */
@@ -77,18 +80,39 @@ uint64_t nabla_conv_panels_products(const nabla_conv_spec *spec) {
   return rows * p.depth * p.vectors * NABLA_LANES;
 }
 
+static uint64_t bytes_of_panel(const plan *p) {
+  return p->chunk * p->vectors * NABLA_LANES * 4;
+}
+
+/* Masks of a position: of each vector, and each of its pieces. */
+static uint64_t masks_of(const plan *p) {
+  return (uint64_t)p->vectors * (p->pieces ? p->pieces : 1);
+}
+
+static uint64_t bytes_of_masks(const nabla_conv_spec *spec, const plan *p) {
+  return nabla_conv_is_any_padded(spec)
+             ? 2 * nabla_conv_positions(spec) * masks_of(p)
+             : 0;
+}
+
 uint64_t nabla_conv_panels_scratch(const nabla_conv_spec *spec) {
   const plan p = plan_of(spec);
-  return p.chunk * p.vectors * NABLA_LANES * 4;
+  return bytes_of_panel(&p) + bytes_of_masks(spec, &p);
+}
+
+int nabla_conv_panels_pads(const nabla_conv_spec *spec) {
+  const plan p = plan_of(spec);
+  return bytes_of_masks(spec, &p) <= MASKS_MOST;
 }
 
 /* A unit: one panel of one image and group, for a block of outputs. */
 typedef struct unit {
   const nabla_conv_body *b;
   plan p;
-  nabla_ssa image, w, y; /* addresses: of the group's parts, y of the panel's */
-  nabla_ssa outputs;     /* of the block */
-  nabla_ssa first;       /* window of the panel */
+  /* addresses: of window 0 of the group's part, of w, of y of the panel */
+  nabla_ssa image, w, y;
+  nabla_ssa outputs; /* of the block */
+  nabla_ssa first;   /* window of the panel */
   /* of each vector: pieces, or places of its windows; windows that exist */
   nabla_ssa bases[VECTORS_MOST][PIECES_MOST], masks[VECTORS_MOST][PIECES_MOST];
   nabla_ssa places[VECTORS_MOST], kept[VECTORS_MOST];
@@ -161,6 +185,85 @@ static void find_places(unit *u, unsigned v, nabla_ssa window) {
   u->places[v] = sum ? sum : k_i32(e, NABLA_VECTOR, 0);
 }
 
+/* Where the windows of vector `v` begin in each dimension of the image. */
+static void find_coordinates(const unit *u, unsigned v,
+                             nabla_ssa out[NABLA_CONV_DIMS]) {
+  nabla_emitter *e = u->b->e;
+  const nabla_conv_spec *spec = u->b->spec;
+  nabla_ssa at =
+      k_op(e, "arith.addi %%v%u, %%v%u : vector<16xi32>", lanes(e),
+           splat(e, k_add_constant(e, u->first, (uint64_t)v * NABLA_LANES)));
+  at = lanes_op(e, "minui", at, u->p.windows - 1);
+  for (int i = NABLA_CONV_DIMS; i-- > 0;) {
+    nabla_ssa place = i ? lanes_op(e, "remui", at, spec->out[i]) : at;
+    if (i) at = lanes_op(e, "divui", at, spec->out[i]);
+    place = lanes_op(e, "muli", place, spec->stride[i]);
+    out[i] = lanes_op(e, "subi", place, (uint64_t)spec->low[i]);
+  }
+}
+
+/* Lanes whose element at a position, `by` behind the first of the window, is in
+ * the image. */
+static nabla_ssa lanes_inside(const unit *u, const nabla_ssa *coordinates,
+                              const nabla_ssa *by) {
+  nabla_emitter *e = u->b->e;
+  const nabla_conv_spec *spec = u->b->spec;
+  nabla_ssa inside = 0;
+  for (int i = 0; i < NABLA_CONV_DIMS; i++) {
+    if (!nabla_conv_is_padded(spec, i)) continue;
+    nabla_ssa at = k_op(e, "arith.addi %%v%u, %%v%u : vector<16xi32>",
+                        coordinates[i], splat(e, by[i]));
+    at = k_op(e, "arith.cmpi ult, %%v%u, %%v%u : vector<16xi32>", at,
+              k_i32(e, NABLA_VECTOR, (uint32_t)spec->in[i]));
+    inside =
+        inside ? k_op(e, "arith.andi %%v%u, %%v%u : vector<16xi1>", inside, at)
+               : at;
+  }
+  return inside;
+}
+
+static nabla_ssa mask_address(const unit *u, nabla_ssa position, unsigned v,
+                              unsigned piece) {
+  nabla_emitter *e = u->b->e;
+  const uint64_t pieces = masks_of(&u->p) / u->p.vectors;
+  nabla_ssa at = k_multiply(e, position, 2 * masks_of(&u->p));
+  return k_address(
+      e, e->scratch,
+      k_add_constant(e, at, bytes_of_panel(&u->p) + 2 * (v * pieces + piece)));
+}
+
+/* Writes the masks of all positions. */
+static void find_inside(const unit *u) {
+  nabla_emitter *e = u->b->e;
+  const nabla_conv_spec *spec = u->b->spec;
+  nabla_ssa coordinates[VECTORS_MOST][NABLA_CONV_DIMS], by[NABLA_CONV_DIMS];
+  nabla_loop each;
+  for (unsigned v = 0; v < u->p.vectors; v++)
+    find_coordinates(u, v, coordinates[v]);
+  k_loop_begin(e, &each, k_i64(e, 0), k_i64(e, nabla_conv_positions(spec)), 1,
+               0, NULL);
+  nabla_ssa left = each.induction;
+  for (int i = NABLA_CONV_DIMS; i-- > 0;) {
+    by[i] = k_multiply(e, nabla_conv_rest(e, left, spec->window[i]),
+                       spec->dilation[i]);
+    left = k_divide(e, left, spec->window[i]);
+  }
+  for (unsigned v = 0; v < u->p.vectors; v++) {
+    nabla_ssa inside = lanes_inside(u, coordinates[v], by);
+    for (unsigned p = 0; p < (u->p.pieces ? u->p.pieces : 1); p++) {
+      nabla_ssa mask = inside;
+      if (u->p.pieces)
+        mask = k_op(e, "arith.andi %%v%u, %%v%u : vector<16xi1>", inside,
+                    u->masks[v][p]);
+      mask = k_op(e, "arith.bitcast %%v%u : vector<16xi1> to i16", mask);
+      k_line(e,
+             "llvm.store %%v%u, %%v%u {alignment = 2 : i64} : i16, !llvm.ptr",
+             mask, mask_address(u, each.induction, v, p));
+    }
+  }
+  k_loop_end(e, &each, NULL);
+}
+
 static void find_windows(unit *u) {
   nabla_emitter *e = u->b->e;
   for (unsigned v = 0; v < u->p.vectors; v++) {
@@ -172,17 +275,32 @@ static void find_windows(unit *u) {
     else
       find_places(u, v, window);
   }
+  if (nabla_conv_is_any_padded(u->b->spec)) find_inside(u);
 }
 
-static nabla_ssa window_elements(const unit *u, unsigned v, nabla_ssa offset) {
+/* The lanes of a piece, or of a vector, that are loaded of position `position`.
+ */
+static nabla_ssa mask_of(const unit *u, unsigned v, unsigned piece,
+                         nabla_ssa position) {
+  nabla_emitter *e = u->b->e;
+  if (!nabla_conv_is_any_padded(u->b->spec))
+    return u->p.pieces ? u->masks[v][piece] : k_mask(e, 0, NABLA_LANES);
+  nabla_ssa bits =
+      k_op(e, "llvm.load %%v%u {alignment = 2 : i64} : !llvm.ptr -> i16",
+           mask_address(u, position, v, piece));
+  return k_op(e, "arith.bitcast %%v%u : i16 to vector<16xi1>", bits);
+}
+
+static nabla_ssa window_elements(const unit *u, unsigned v, nabla_ssa offset,
+                                 nabla_ssa position) {
   nabla_emitter *e = u->b->e;
   if (!u->p.pieces)
     return nabla_conv_gather(e, nabla_conv_address(e, u->image, offset),
-                             u->places[v], k_mask(e, 0, NABLA_LANES));
+                             u->places[v], mask_of(u, v, 0, position));
   nabla_ssa value = k_f32(e, NABLA_VECTOR, 0);
   for (unsigned p = 0; p < u->p.pieces; p++)
     value = nabla_conv_load(e, nabla_conv_address(e, u->bases[v][p], offset),
-                            u->masks[v][p], value);
+                            mask_of(u, v, p, position), value);
   return value;
 }
 
@@ -191,13 +309,15 @@ static void pack(const unit *u, nabla_ssa from, nabla_ssa count) {
   nabla_emitter *e = u->b->e;
   nabla_loop depth;
   k_loop_begin(e, &depth, k_i64(e, 0), count, 1, 0, NULL);
-  nabla_ssa offset = nabla_conv_offset(u->b, k_add(e, from, depth.induction));
+  nabla_ssa k = k_add(e, from, depth.induction);
+  nabla_ssa offset = nabla_conv_offset(u->b, k);
+  nabla_ssa position = nabla_conv_rest(e, k, nabla_conv_positions(u->b->spec));
   nabla_ssa to =
       k_multiply(e, depth.induction, (uint64_t)u->p.vectors * NABLA_LANES);
   for (unsigned v = 0; v < u->p.vectors; v++)
     k_write_lanes(e, nabla_floats_at(e->scratch),
                   k_add_constant(e, to, (uint64_t)v * NABLA_LANES),
-                  window_elements(u, v, offset));
+                  window_elements(u, v, offset, position));
   k_loop_end(e, &depth, NULL);
 }
 
@@ -293,7 +413,8 @@ static void write_unit(const nabla_conv_body *b, nabla_ssa number) {
   u.outputs =
       k_minimum(e, nabla_conv_subtract(e, k_i64(e, spec->outputs), block),
                 k_i64(e, u.p.block));
-  u.image = k_address(e, b->x, k_multiply(e, part, image));
+  u.image =
+      nabla_conv_origin(b, k_address(e, b->x, k_multiply(e, part, image)));
   nabla_ssa output = k_add(e, k_multiply(e, group, spec->outputs), block);
   u.w = k_address(e, b->w, k_multiply(e, output, 4 * u.p.depth));
   output = k_add(e, k_multiply(e, part, spec->outputs), block);

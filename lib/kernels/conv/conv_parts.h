@@ -23,6 +23,17 @@ uint64_t nabla_conv_positions(const nabla_conv_spec *spec);
 /* Elements of an image between neighbours of dimension `dim`. */
 uint64_t nabla_conv_pitch(const nabla_conv_spec *spec, int dim);
 
+/* Whether windows have zeros in front of or behind dimension `dim`; in any. */
+int nabla_conv_is_padded(const nabla_conv_spec *spec, int dim);
+int nabla_conv_is_any_padded(const nabla_conv_spec *spec);
+
+/* Elements from the first to the last of dimension `dim` that windows have. */
+uint64_t nabla_conv_reach(const nabla_conv_spec *spec, int dim);
+
+/* The address of the first element of window 0, which may be a zero in front of
+ * the image at `image`. */
+nabla_ssa nabla_conv_origin(const nabla_conv_body *b, nabla_ssa image);
+
 /* Bytes from the first element of a window to its element `k` of the depth. */
 nabla_ssa nabla_conv_offset(const nabla_conv_body *b, nabla_ssa k);
 
@@ -51,9 +62,12 @@ nabla_ssa nabla_conv_gather(nabla_emitter *e, nabla_ssa address,
 uint64_t nabla_conv_panels_units(const nabla_conv_spec *spec);
 uint64_t nabla_conv_panels_products(const nabla_conv_spec *spec);
 uint64_t nabla_conv_panels_scratch(const nabla_conv_spec *spec);
+int nabla_conv_panels_pads(const nabla_conv_spec *spec);
 void nabla_conv_panels(const nabla_conv_body *b);
 uint64_t nabla_conv_rows_units(const nabla_conv_spec *spec);
 uint64_t nabla_conv_rows_products(const nabla_conv_spec *spec);
+uint64_t nabla_conv_rows_scratch(const nabla_conv_spec *spec);
+int nabla_conv_rows_pads(const nabla_conv_spec *spec);
 void nabla_conv_rows(const nabla_conv_body *b);
 
 #endif

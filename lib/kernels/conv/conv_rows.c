@@ -1,6 +1,8 @@
 /* Convolutions of groups with few outputs: vectors of a row of the result, all
  * products of which load the image. A row that is no whole number of vectors
- * ends with one that overlaps the last but one, or is one masked vector. */
+ * ends with one that overlaps the last but one, or is one masked vector. Zeros
+ * beside a row are lanes that are not loaded, which only its first and last
+ * columns have; rows of zeros are in memory. */
 #include "lib/kernels/builder/vector_function.h"
 #include "lib/kernels/conv/conv_parts.h"
 
@@ -10,7 +12,8 @@
   32u /* products whose factors are loaded once for rows \
        */
 #define ROWS_OF_UNIT 16u
-#define DEPTH_MOST   192u /* products of a sum, before it is added to others */
+#define ZEROS_MOST   2048u /* of a row */
+#define DEPTH_MOST   192u  /* products of a sum, before it is added to others */
 
 static uint64_t rows_of(const nabla_conv_spec *spec) {
   return spec->out[0] * spec->out[1];
@@ -31,17 +34,65 @@ uint64_t nabla_conv_rows_products(const nabla_conv_spec *spec) {
          nabla_conv_depth(spec);
 }
 
+static int is_unrolled(const nabla_conv_spec *spec) {
+  return nabla_conv_depth(spec) * spec->outputs <= UNROLLED_MOST;
+}
+
+/* Windows of a row of the result that are computed together. */
+static uint64_t columns_of(const nabla_conv_spec *spec) {
+  const uint64_t width = spec->out[NABLA_CONV_DIMS - 1];
+  const uint64_t all = (width + NABLA_LANES - 1) / NABLA_LANES;
+  return (all < VECTORS_MOST ? all : VECTORS_MOST) * NABLA_LANES;
+}
+
+/* The first window of the last columns. */
+static uint64_t last_of(const nabla_conv_spec *spec) {
+  const uint64_t width = spec->out[NABLA_CONV_DIMS - 1];
+  return (width - 1) / columns_of(spec) * columns_of(spec);
+}
+
+static int has_rows_of_zeros(const nabla_conv_spec *spec) {
+  return nabla_conv_is_padded(spec, 0) || nabla_conv_is_padded(spec, 1);
+}
+
+static uint64_t zeros_of(const nabla_conv_spec *spec) {
+  return (nabla_conv_reach(spec, NABLA_CONV_DIMS - 1) / NABLA_LANES + 4) *
+         NABLA_LANES;
+}
+
+uint64_t nabla_conv_rows_scratch(const nabla_conv_spec *spec) {
+  return has_rows_of_zeros(spec) ? 4 * zeros_of(spec) : 0;
+}
+
+/* Whether windows of columns between the first and the last have no zeros. */
+int nabla_conv_rows_pads(const nabla_conv_spec *spec) {
+  const int dim = NABLA_CONV_DIMS - 1;
+  const int64_t columns = (int64_t)columns_of(spec);
+  const int64_t by = (int64_t)spec->stride[dim], low = spec->low[dim];
+  const int64_t end = (int64_t)spec->in[dim] + low -
+                      (int64_t)((spec->window[dim] - 1) * spec->dilation[dim]);
+  if (!is_unrolled(spec) ||
+      (has_rows_of_zeros(spec) && zeros_of(spec) > ZEROS_MOST))
+    return 0;
+  return !nabla_conv_is_padded(spec, dim) ||
+         (low <= columns * by && ((int64_t)last_of(spec) - 1) * by < end);
+}
+
 /* A block of rows of one image and group. */
 typedef struct unit {
   const nabla_conv_body *b;
-  unsigned vectors; /* of a row that are computed together */
-  uint64_t stride;  /* of windows of a row */
-  nabla_ssa image, w, y;
-  nabla_ssa row;              /* the address of its elements in the image */
-  nabla_ssa to;               /* and in y, of the first output */
-  nabla_ssa at[VECTORS_MOST]; /* windows with which the vectors begin */
-  nabla_ssa kept;             /* lanes that exist */
-  nabla_ssa places;           /* of strides beyond 2 */
+  unsigned vectors;      /* of a row that are computed together */
+  uint64_t stride;       /* of windows of a row */
+  nabla_ssa image, w, y; /* image: where window 0 begins */
+  nabla_ssa row;         /* the address of its elements in the image */
+  nabla_ssa to;          /* and in y, of the first output */
+  /* whether rows of windows are in the image, by place in dimensions 0, 1 */
+  nabla_ssa inside[UNROLLED_MOST];
+  int has_columns;               /* `columns` is known: */
+  int64_t columns[VECTORS_MOST]; /* of `at` in the image */
+  nabla_ssa at[VECTORS_MOST];    /* windows with which the vectors begin */
+  nabla_ssa kept;                /* lanes that exist */
+  nabla_ssa places;              /* of strides beyond 2 */
   nabla_ssa factors[OUTPUTS_MOST * UNROLLED_MOST];
 } unit;
 
@@ -53,29 +104,52 @@ static unsigned lanes_of(const unit *u) {
   return width_of(u) < NABLA_LANES ? (unsigned)width_of(u) : NABLA_LANES;
 }
 
-static int is_unrolled(const unit *u) {
-  return nabla_conv_depth(u->b->spec) * u->b->spec->outputs <= UNROLLED_MOST;
+/* Numbers from `from` to `end`. */
+typedef struct range {
+  unsigned from, end;
+} range;
+
+static range between(range in, unsigned from, unsigned end) {
+  const range all = {in.from > from ? in.from : from,
+                     in.end < end ? in.end : end};
+  return all.from < all.end ? (range){all.from - from, all.end - from}
+                            : (range){0, 0};
 }
 
-/* Elements `address`, + stride, ..., one for each lane. */
-static nabla_ssa load(const unit *u, nabla_ssa address) {
+/* Of `count` elements of a row, from column `column` on, those in the image. */
+static range inside_of(const unit *u, int64_t column, unsigned count) {
+  const int64_t width = (int64_t)u->b->spec->in[NABLA_CONV_DIMS - 1];
+  const int64_t from = column < 0 ? -column : 0, left = width - column;
+  const int64_t end = left < (int64_t)count ? left : (int64_t)count;
+  return from < end ? (range){(unsigned)from, (unsigned)end} : (range){0, 0};
+}
+
+static nabla_ssa load_range(const unit *u, nabla_ssa address, range lanes) {
   nabla_emitter *e = u->b->e;
-  const unsigned lanes = lanes_of(u);
   nabla_ssa zeros = k_f32(e, NABLA_VECTOR, 0);
-  if (u->stride == 1)
-    return lanes == NABLA_LANES
-               ? k_read_lanes(e, nabla_floats_at(address), k_i64(e, 0), lanes)
-               : nabla_conv_load(e, address, u->kept, zeros);
-  if (u->stride != 2) return nabla_conv_gather(e, address, u->places, u->kept);
-  const unsigned reach = 2 * lanes - 1;
-  const unsigned first = reach < NABLA_LANES ? reach : NABLA_LANES;
-  nabla_ssa low = nabla_conv_load(e, address, k_mask(e, 0, first), zeros);
-  nabla_ssa high = reach == first
-                       ? zeros
-                       : nabla_conv_load(e, k_address(e, address, k_i64(e, 64)),
-                                         k_mask(e, 0, reach - first), zeros);
-  return k_shuffle(e, "f32", NABLA_LANES, low, high, NABLA_LANES,
-                   nabla_pick_second, 0);
+  if (lanes.from == lanes.end) return zeros;
+  if (lanes.end - lanes.from == NABLA_LANES)
+    return k_read_lanes(e, nabla_floats_at(address), k_i64(e, 0), NABLA_LANES);
+  return nabla_conv_load(e, address, k_mask(e, lanes.from, lanes.end), zeros);
+}
+
+/* Elements `address`, + stride, ..., one for each lane, of which those of
+ * `inside` exist. */
+static nabla_ssa load(const unit *u, nabla_ssa address, range inside) {
+  nabla_emitter *e = u->b->e;
+  if (u->stride == 1) return load_range(u, address, inside);
+  if (u->stride == 2) {
+    nabla_ssa low = load_range(u, address, between(inside, 0, NABLA_LANES));
+    nabla_ssa high = load_range(u, k_address(e, address, k_i64(e, 64)),
+                                between(inside, NABLA_LANES, 2 * NABLA_LANES));
+    return k_shuffle(e, "f32", NABLA_LANES, low, high, NABLA_LANES,
+                     nabla_pick_second, 0);
+  }
+  const unsigned by = (unsigned)u->stride;
+  const unsigned from = (inside.from + by - 1) / by;
+  const unsigned end = (inside.end + by - 1) / by;
+  if (from >= end) return k_f32(e, NABLA_VECTOR, 0);
+  return nabla_conv_gather(e, address, u->places, k_mask(e, from, end));
 }
 
 static nabla_ssa factor(const unit *u, uint64_t output, nabla_ssa k) {
@@ -84,14 +158,18 @@ static nabla_ssa factor(const unit *u, uint64_t output, nabla_ssa k) {
   return k_broadcast(e, "f32", k_read(e, nabla_floats_at(u->w), at));
 }
 
-/* The products of element `k` of the depth, with factors of each output. */
-static void multiply_one(const unit *u, nabla_ssa k, const nabla_ssa *factors,
-                         nabla_ssa *sums) {
+/* The products of elements from `from` on with factors of each output; `by`
+ * columns behind the first element of a window. */
+static void multiply_one(const unit *u, nabla_ssa from, uint64_t by,
+                         const nabla_ssa *factors, nabla_ssa *sums) {
   nabla_emitter *e = u->b->e;
-  nabla_ssa from = k_address(e, u->row, nabla_conv_offset(u->b, k));
+  const unsigned elements = (lanes_of(u) - 1) * (unsigned)u->stride + 1;
   for (unsigned v = 0; v < u->vectors; v++) {
-    nabla_ssa x =
-        load(u, k_address(e, from, k_multiply(e, u->at[v], 4 * u->stride)));
+    const range inside =
+        u->has_columns ? inside_of(u, u->columns[v] + (int64_t)by, elements)
+                       : (range){0, elements};
+    nabla_ssa x = load(
+        u, k_address(e, from, k_multiply(e, u->at[v], 4 * u->stride)), inside);
     for (unsigned o = 0; o < u->b->spec->outputs; o++) {
       nabla_ssa *sum = &sums[o * u->vectors + v];
       *sum = k_fma(e, NABLA_VECTOR, factors[o], x, *sum);
@@ -99,10 +177,29 @@ static void multiply_one(const unit *u, nabla_ssa k, const nabla_ssa *factors,
   }
 }
 
+/* The address of element `k` of window 0 of the row: of zeros, where its row is
+ * not in the image. */
+static nabla_ssa address_of(const unit *u, uint64_t k) {
+  nabla_emitter *e = u->b->e;
+  const nabla_conv_spec *spec = u->b->spec;
+  const uint64_t width = spec->window[NABLA_CONV_DIMS - 1];
+  const uint64_t place = k % nabla_conv_positions(spec) / width;
+  nabla_ssa at =
+      nabla_conv_address(e, u->row, nabla_conv_offset(u->b, k_i64(e, k)));
+  if (!has_rows_of_zeros(spec)) return at;
+  nabla_ssa zeros =
+      k_address(e, e->scratch, k_i64(e, 4 * (k % width) * spec->dilation[2]));
+  return k_op(e, "arith.select %%v%u, %%v%u, %%v%u : i1, !llvm.ptr",
+              u->inside[place], at, zeros);
+}
+
 static void add_unrolled(const unit *u, nabla_ssa *sums) {
-  const uint64_t outputs = u->b->spec->outputs;
-  for (uint64_t k = 0; k < nabla_conv_depth(u->b->spec); k++)
-    multiply_one(u, k_i64(u->b->e, k), &u->factors[k * outputs], sums);
+  const nabla_conv_spec *spec = u->b->spec;
+  const uint64_t width = spec->window[NABLA_CONV_DIMS - 1];
+  for (uint64_t k = 0; k < nabla_conv_depth(spec); k++)
+    multiply_one(u, address_of(u, k),
+                 k % width * spec->dilation[NABLA_CONV_DIMS - 1],
+                 &u->factors[k * spec->outputs], sums);
 }
 
 static void add_looped(const unit *u, nabla_ssa *sums) {
@@ -119,7 +216,8 @@ static void add_looped(const unit *u, nabla_ssa *sums) {
   for (unsigned i = 0; i < count; i++) next[i] = each.carried[i];
   for (unsigned o = 0; o < u->b->spec->outputs; o++)
     factors[o] = factor(u, o, each.induction);
-  multiply_one(u, each.induction, factors, next);
+  multiply_one(u, k_address(e, u->row, nabla_conv_offset(u->b, each.induction)),
+               0, factors, next);
   k_loop_end(e, &each, next);
   for (unsigned i = 0; i < count; i++)
     next[i] =
@@ -128,22 +226,28 @@ static void add_looped(const unit *u, nabla_ssa *sums) {
   for (unsigned i = 0; i < count; i++) sums[i] = chunks.results[i];
 }
 
-/* Windows of the row from `column` on. */
-static void write_vectors(unit *u, nabla_ssa column) {
+/* Windows of the row from `column` on, which `known` is, or it is -1: then no
+ * window has zeros. */
+static void write_vectors(unit *u, nabla_ssa column, int64_t known) {
   nabla_emitter *e = u->b->e;
   const uint64_t plane = nabla_conv_windows(u->b->spec);
   nabla_ssa sums[NABLA_LOOP_MAX];
   const unsigned outputs = (unsigned)u->b->spec->outputs;
   for (unsigned v = 0; v < u->vectors; v++) {
-    u->at[v] = k_i64(e, 0);
-    if (lanes_of(u) == NABLA_LANES)
+    uint64_t first = (uint64_t)known + (uint64_t)v * NABLA_LANES;
+    if (first + lanes_of(u) > width_of(u)) first = width_of(u) - lanes_of(u);
+    u->has_columns =
+        known >= 0 && nabla_conv_is_padded(u->b->spec, NABLA_CONV_DIMS - 1);
+    u->columns[v] = (int64_t)(first * u->stride) - u->b->spec->low[2];
+    u->at[v] = k_i64(e, known < 0 ? 0 : first);
+    if (lanes_of(u) == NABLA_LANES && known < 0)
       u->at[v] =
           k_minimum(e, k_add_constant(e, column, (uint64_t)v * NABLA_LANES),
                     k_i64(e, width_of(u) - NABLA_LANES));
   }
   for (unsigned i = 0; i < u->vectors * outputs; i++)
     sums[i] = k_f32(e, NABLA_VECTOR, 0);
-  if (is_unrolled(u))
+  if (is_unrolled(u->b->spec))
     add_unrolled(u, sums);
   else
     add_looped(u, sums);
@@ -159,14 +263,51 @@ static void write_vectors(unit *u, nabla_ssa column) {
     }
 }
 
+/* Which rows of the windows of row `row` are in the image. */
+static void find_inside(unit *u, nabla_ssa row) {
+  nabla_emitter *e = u->b->e;
+  const nabla_conv_spec *spec = u->b->spec;
+  const nabla_ssa places[2] = {k_divide(e, row, spec->out[1]),
+                               nabla_conv_rest(e, row, spec->out[1])};
+  for (uint64_t at = 0; at < spec->window[0] * spec->window[1]; at++) {
+    const uint64_t of[2] = {at / spec->window[1], at % spec->window[1]};
+    u->inside[at] = k_op(e, "arith.constant true");
+    for (int i = 0; i < 2; i++) {
+      if (!nabla_conv_is_padded(spec, i)) continue;
+      nabla_ssa by =
+          k_add_constant(e, k_multiply(e, places[i], spec->stride[i]),
+                         of[i] * spec->dilation[i]);
+      by = k_op(e, "arith.addi %%v%u, %%v%u : i64", by,
+                k_i64(e, (uint64_t)-spec->low[i]));
+      nabla_ssa is_in = k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", by,
+                             k_i64(e, spec->in[i]));
+      u->inside[at] =
+          k_op(e, "arith.andi %%v%u, %%v%u : i1", u->inside[at], is_in);
+    }
+  }
+}
+
 static void write_row(unit *u, nabla_ssa row) {
   nabla_emitter *e = u->b->e;
+  const uint64_t last = last_of(u->b->spec);
   nabla_loop columns;
   u->row = k_address(e, u->image, k_multiply(e, nabla_conv_row(u->b, row), 4));
   u->to = k_address(e, u->y, k_multiply(e, row, 4 * width_of(u)));
+  if (has_rows_of_zeros(u->b->spec)) find_inside(u, row);
+  if (nabla_conv_is_padded(u->b->spec, NABLA_CONV_DIMS - 1) || !last) {
+    write_vectors(u, k_i64(e, 0), 0);
+    if (last > columns_of(u->b->spec)) {
+      k_loop_begin(e, &columns, k_i64(e, columns_of(u->b->spec)),
+                   k_i64(e, last), columns_of(u->b->spec), 0, NULL);
+      write_vectors(u, columns.induction, -1);
+      k_loop_end(e, &columns, NULL);
+    }
+    if (last) write_vectors(u, k_i64(e, last), (int64_t)last);
+    return;
+  }
   k_loop_begin(e, &columns, k_i64(e, 0), k_i64(e, width_of(u)),
-               (uint64_t)u->vectors * NABLA_LANES, 0, NULL);
-  write_vectors(u, columns.induction);
+               columns_of(u->b->spec), 0, NULL);
+  write_vectors(u, columns.induction, -1);
   k_loop_end(e, &columns, NULL);
 }
 
@@ -179,7 +320,7 @@ static void load_factors(unit *u) {
     places[i] = i < lanes_of(u) ? (uint32_t)(i * u->stride) : 0;
   u->places = nabla_emit_i32_lanes(e, places);
   u->kept = k_mask(e, 0, lanes_of(u));
-  if (!is_unrolled(u)) return;
+  if (!is_unrolled(u->b->spec)) return;
   for (uint64_t k = 0; k < nabla_conv_depth(u->b->spec); k++)
     for (uint64_t o = 0; o < outputs; o++)
       u->factors[k * outputs + o] = factor(u, o, k_i64(e, k));
@@ -198,9 +339,10 @@ static void write_unit(const nabla_conv_body *b, nabla_ssa number) {
                             k_i64(e, rows_of(spec)));
   nabla_ssa part = k_divide(e, number, blocks_of(spec));
   nabla_ssa group = nabla_conv_rest(e, part, spec->groups);
-  u.image = k_address(
-      e, b->x,
-      k_multiply(e, part, 4 * spec->features * nabla_conv_plane(spec)));
+  u.image = nabla_conv_origin(
+      b, k_address(
+             e, b->x,
+             k_multiply(e, part, 4 * spec->features * nabla_conv_plane(spec))));
   u.w = k_address(
       e, b->w,
       k_multiply(e, group, 4 * spec->outputs * nabla_conv_depth(spec)));
@@ -215,6 +357,9 @@ static void write_unit(const nabla_conv_body *b, nabla_ssa number) {
 
 void nabla_conv_rows(const nabla_conv_body *b) {
   nabla_loop units;
+  if (has_rows_of_zeros(b->spec))
+    k_clear(b->e, nabla_floats_at(b->e->scratch),
+            k_i64(b->e, zeros_of(b->spec)));
   k_loop_begin(b->e, &units, b->e->begin, b->e->end, 1, 0, NULL);
   write_unit(b, units.induction);
   k_loop_end(b->e, &units, NULL);
