@@ -198,10 +198,20 @@ static span operands_of(MlirOperation op, intptr_t index, intptr_t carries) {
   return sizes;
 }
 
+/* A list with an element for each result, without that of result `index`. */
+static MlirAttribute drop_element(MlirAttribute list, intptr_t index) {
+  MlirAttribute kept[2 * NABLA_MAX_RESULTS];
+  const intptr_t count = mlirArrayAttrGetNumElements(list);
+  if (index >= count || count > 2 * NABLA_MAX_RESULTS) return list;
+  for (intptr_t i = 0, at = 0; i < count; i++)
+    if (i != index) kept[at++] = mlirArrayAttrGetElement(list, i);
+  return mlirArrayAttrGet(mlirAttributeGetContext(list), count - 1, kept);
+}
+
 /* Adds the operands and attributes of `op` to `state`, except the operands
- * `without`. */
+ * `without` and what belongs to result `index`. */
 static void copy_operands(MlirOperationState *state, MlirOperation op,
-                          span without) {
+                          intptr_t index, span without) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     MlirValue value = mlirOperationGetOperand(op, i);
     if (i < without.from || i >= without.to)
@@ -218,6 +228,10 @@ static void copy_operands(MlirOperationState *state, MlirOperation op,
       sizes[without.group] -= (int32_t)(without.to - without.from);
       named.attribute =
           mlirDenseI32ArrayGet(mlirOperationGetContext(op), 4, sizes);
+    } else if (nabla_text_equals(mlirIdentifierStr(named.name),
+                                 "nabla.shardings") &&
+               mlirAttributeIsAArray(named.attribute)) {
+      named.attribute = drop_element(named.attribute, index);
     }
     mlirOperationStateAddAttributes(state, 1, &named);
   }
@@ -235,7 +249,7 @@ static bool drop_result(MlirOperation op, intptr_t index, intptr_t carries,
   MlirOperationState state =
       mlirOperationStateGet(mlirIdentifierStr(mlirOperationGetName(op)),
                             mlirOperationGetLocation(op));
-  copy_operands(&state, op, operands_of(op, index, carries));
+  copy_operands(&state, op, index, operands_of(op, index, carries));
   for (intptr_t i = 0; i < results; i++) {
     MlirType type = mlirValueGetType(mlirOperationGetResult(op, i));
     if (i != index) mlirOperationStateAddResults(&state, 1, &type);

@@ -215,6 +215,8 @@ MlirLogicalResult nablaVerifyOp(MlirOperation op) {
   MlirStringRef name = name_of(op);
   bool has_operand = mlirOperationGetNumOperands(op) > 0;
   if (nabla_text_equals(name, "nabla.mesh")) return verify_mesh(op);
+  if (mlirLogicalResultIsFailure(nabla_verify_shardings(op)))
+    return mlirLogicalResultFailure();
   if (!has_operand && mlirOperationGetNumResults(op) == 0) return good();
   if (!nabla_types_check(mlirOperationGetLocation(op), name,
                          has_operand ? operand(op, 0) : result(op)))

@@ -25,6 +25,10 @@ nabla_verifier verify_dynamic_slice, verify_conv_general;
   nabla_op_error(mlirOperationGetLocation(op), \
                  mlirIdentifierStr(mlirOperationGetName(op)), __VA_ARGS__)
 
+/* The attribute `nabla.shardings` of an operation of any dialect: one sharding
+ * for each result, or in scans also one for each input: its slices. */
+MlirLogicalResult nabla_verify_shardings(MlirOperation op);
+
 /* Operands from `first` on give each `?` of the result; where `may_infer` none
  * is needed for one. */
 MlirLogicalResult nabla_verify_sizes(MlirOperation op, intptr_t first,

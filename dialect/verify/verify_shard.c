@@ -4,6 +4,7 @@
 #include <mlir-c/BuiltinTypes.h>
 #include <string.h>
 
+#include "dialect/control.h"
 #include "dialect/shard/sharding.h"
 #include "dialect/verify/verify.h"
 
@@ -74,6 +75,30 @@ MlirLogicalResult verify_mesh(MlirOperation op) {
       mlirLogicalResultIsFailure(check_numbers(op, "latency", &mesh)))
     return mlirLogicalResultFailure();
   return check_devices(op, &mesh);
+}
+
+/* ---- lists of shardings ---- */
+
+MlirLogicalResult nabla_verify_shardings(MlirOperation op) {
+  MlirAttribute value = get(op, "nabla.shardings");
+  if (mlirAttributeIsNull(value)) return good();
+  const intptr_t results = mlirOperationGetNumResults(op);
+  const intptr_t inputs = is(op, "nabla.scan") ? nabla_scan_read(op).inputs : 0;
+  if (!mlirAttributeIsAArray(value))
+    return ERROR(op,
+                 "nabla.shardings is a list with a sharding for each "
+                 "result");
+  const intptr_t given = mlirArrayAttrGetNumElements(value);
+  if (given == results || given == results + inputs) return good();
+  if (inputs)
+    return ERROR(op,
+                 "nabla.shardings has %td shardings, the operation %td results "
+                 "and %td inputs",
+                 given, results, inputs);
+  return ERROR(op,
+               "nabla.shardings has %td shardings, the operation %td "
+               "results",
+               given, results);
 }
 
 /* ---- constraints ---- */

@@ -135,3 +135,15 @@ nabla.mesh @m <["model"=2]> {devices = [1, 0]}
 func.func @no_mesh(%x: tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"model"}]>}) {
   return
 }
+
+// -----
+// Lists of shardings of operations of other dialects are checked here.
+nabla.mesh @m <["a"=2]>
+func.func private @g(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+func.func @calls(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{nabla.shardings has 2 shardings, the operation 1 results}}
+  %y = func.call @g(%x) {nabla.shardings = [#nabla.sharding<@m, [{"a"}]>, #nabla.sharding<@m, [{}]>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}

@@ -260,3 +260,35 @@ func.func @groups(%x: tensor<4xf32>, %y: tensor<6xf32>) {
   nabla.sharding_group %y group = 1 : tensor<6xf32>
   return
 }
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @few(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{nabla.shardings has 2 shardings, the operation 1 results}}
+  %y = nabla.exp %x {nabla.shardings = [#nabla.sharding<@m, [{"a"}]>, #nabla.sharding<@m, [{}]>]} : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @none(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{nabla.shardings has 0 shardings, the operation 1 results}}
+  %y = nabla.exp %x {nabla.shardings = []} : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @scans(%x: tensor<4xf32>, %s: tensor<3x4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{nabla.shardings has 3 shardings, the operation 1 results and 1 inputs}}
+  %y = nabla.scan init(%x : tensor<4xf32>) over(%s : tensor<3x4xf32>) attributes {nabla.shardings = [#nabla.sharding<@m, [{}]>, #nabla.sharding<@m, [{}]>, #nabla.sharding<@m, [{}]>]} -> tensor<4xf32> {
+  ^bb0(%c: tensor<4xf32>, %i: tensor<4xf32>):
+    %d = nabla.add %c, %i : tensor<4xf32>, tensor<4xf32>
+    nabla.yield %d : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @calls(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{nabla.shardings is a list with a sharding for each result}}
+  %y = nabla.exp %x {nabla.shardings = #nabla.sharding<@m, [{"a"}]>} : tensor<4xf32>
+  return %y : tensor<4xf32>
+}

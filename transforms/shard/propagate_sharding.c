@@ -11,7 +11,7 @@
 
 #include "dialect/bridge.h"
 #include "dialect/control.h"
-#include "dialect/verify/checks.h"
+#include "dialect/verify/verify.h"
 #include "transforms/ir/functions.h"
 #include "transforms/passes.h"
 #include "transforms/shard/partitioners.h"
@@ -170,7 +170,9 @@ static bool ask_note(propagation *p, MlirOperation op) {
 }
 
 static bool ask_op(propagation *p, MlirOperation op) {
-  if (!ask_note(p, op)) return false;
+  if (!ask_note(p, op) ||
+      mlirLogicalResultIsFailure(nabla_verify_shardings(op)))
+    return false;
   MlirAttribute list = get(op, NABLA_SHARDINGS);
   if (mlirAttributeIsNull(list) || !mlirAttributeIsAArray(list)) return true;
   for (intptr_t r = 0; r < mlirArrayAttrGetNumElements(list) &&
