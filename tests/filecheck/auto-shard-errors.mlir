@@ -3,8 +3,8 @@
 // RUN: split-file "%s" "%t.d"
 // RUN: not nabla-opt "%t.d/one.mlir" --nabla-auto-shard=memory=much 2>&1 | FileCheck "%s" --check-prefix=MEMORY
 // RUN: not nabla-opt "%t.d/one.mlir" --nabla-auto-shard=memory=0 2>&1 | FileCheck "%s" --check-prefix=MEMORY
-// RUN: not nabla-opt "%t.d/one.mlir" --nabla-auto-shard=memory=64 2>&1 | FileCheck "%s" --check-prefix=SMALL
-// RUN: nabla-opt "%t.d/one.mlir" --nabla-auto-shard=memory=128 -o /dev/null
+// RUN: not nabla-opt "%t.d/one.mlir" --nabla-auto-shard=memory=511 2>&1 | FileCheck "%s" --check-prefix=SMALL
+// RUN: nabla-opt "%t.d/one.mlir" --nabla-auto-shard=memory=512 -o /dev/null
 // RUN: not nabla-opt "%t.d/one.mlir" --nabla-auto-shard='machine="%t.d/none.json"' 2>&1 | FileCheck "%s" --check-prefix=NONE
 // RUN: not nabla-opt "%t.d/one.mlir" --nabla-auto-shard='machine="%t.d/other.json"' 2>&1 | FileCheck "%s" --check-prefix=OTHER
 // RUN: not nabla-opt "%t.d/one.mlir" --nabla-auto-shard='machine="%t.d/axis.json"' 2>&1 | FileCheck "%s" --check-prefix=AXIS
@@ -14,7 +14,7 @@
 // RUN: nabla-opt "%t.d/one.mlir" --nabla-auto-shard='machine="%t.d/good.json"' -o /dev/null
 
 // MEMORY: memory is a number of bytes, or of KiB, MiB, GiB or TiB, such as 16GiB, not
-// SMALL: arguments take 128 bytes of each device, more than memory=64
+// SMALL: a run takes 512 bytes of each device in the smallest division that was found, more than memory=511
 // NONE: nabla-auto-shard: machine '{{.*}}none.json'
 // OTHER: nabla-machine/1 has no 'speed'
 // AXIS: an axis has a name, a bandwidth of at least 1 and a latency

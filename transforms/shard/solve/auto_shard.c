@@ -60,6 +60,13 @@ static bool is_function(MlirOperation op) {
              mlirOperationGetAttributeByName(op, nabla_ref(NABLA_PARTITIONED)));
 }
 
+static uint64_t arguments_of(const nabla_shard_problem *p) {
+  uint64_t all = 0;
+  for (size_t n = 0; n < p->node_count; n++)
+    all += p->nodes[n].options->all[p->answer.chosen[n]].held;
+  return all;
+}
+
 static void report(const nabla_shard_problem *p) {
   char text[256];
   const nabla_choice_answer *a = &p->answer;
@@ -67,8 +74,10 @@ static void report(const nabla_shard_problem *p) {
   const double gap = a->cost > 0 ? (a->cost - a->bound) / a->cost : 0;
   snprintf(text, sizeof text,
            "a run is modelled as %.4g s, %" PRIu64
-           " bytes are exchanged, arguments take %" PRIu64 " bytes",
-           a->cost, nabla_shard_problem_bytes(p, a->chosen), a->bytes);
+           " bytes are exchanged, a device holds %" PRIu64
+           " bytes, of which arguments are %" PRIu64,
+           a->cost, nabla_shard_problem_bytes(p, a->chosen), a->bytes,
+           arguments_of(p));
   nablaOptimizationRemark(location, false, "AutoShard", CATEGORY, text);
   if (a->bound >= a->cost) return;
   snprintf(text, sizeof text,
@@ -87,8 +96,9 @@ static bool solve(MlirOperation function, void *self) {
   if (!good) nabla_error_at(function, "is too large for nabla-auto-shard");
   if (good && !p.answer.is_feasible) {
     nabla_error_at(function,
-                   "nabla-auto-shard: arguments take %" PRIu64
-                   " bytes of each device, more than memory=%" PRIu64,
+                   "nabla-auto-shard: a run takes %" PRIu64
+                   " bytes of each device in the smallest division that was "
+                   "found, more than memory=%" PRIu64,
                    p.answer.bytes, s->memory);
     good = false;
   }

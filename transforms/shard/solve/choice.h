@@ -3,7 +3,8 @@
  * total cost is found by elimination of one node after the other, which is
  * exact on chains, trees, and whatever is narrow; where tables would grow too
  * large, bounds are found in the same way, and nodes are fixed by branch and
- * bound. Functions are defined in eliminate.c, search.c and improve.c. */
+ * bound. Functions are defined in eliminate.c, search.c and improve.c; limits
+ * of memory become prices of bytes, prices.h. */
 #ifndef NABLA_TRANSFORMS_SHARD_SOLVE_CHOICE_H
 #define NABLA_TRANSFORMS_SHARD_SOLVE_CHOICE_H
 
@@ -12,9 +13,8 @@
 #include <stdint.h>
 
 typedef struct nabla_choice_node {
-  uint32_t count;        /* of choices, at least 1 */
-  const double *costs;   /* seconds */
-  const uint64_t *bytes; /* of memory */
+  uint32_t count;      /* of choices, at least 1 */
+  const double *costs; /* seconds */
 } nabla_choice_node;
 
 /* `costs` has a row for each choice of `a`. Several edges of the same pair add
@@ -24,11 +24,23 @@ typedef struct nabla_choice_edge {
   const double *costs;
 } nabla_choice_edge;
 
+/* Bytes of memory that are taken from moment `first` to `last`. */
+typedef struct nabla_choice_load {
+  bool is_edge;
+  uint32_t at;           /* number of the node or edge      */
+  uint32_t first, last;  /* moments, both included          */
+  const uint64_t *bytes; /* an entry where the costs have one, at most
+                            NABLA_CHOICE_MOST_BYTES */
+} nabla_choice_load;
+#define NABLA_CHOICE_MOST_BYTES ((uint64_t)1 << 46)
+
 typedef struct nabla_choice {
-  size_t node_count, edge_count;
+  size_t node_count, edge_count, load_count;
   const nabla_choice_node *nodes;
   const nabla_choice_edge *edges;
-  uint64_t memory;    /* limit of the sum of bytes; UINT64_MAX: none       */
+  const nabla_choice_load *loads;
+  uint32_t moments;   /* at least 1 where there are loads                  */
+  uint64_t memory;    /* limit of the bytes of a moment; UINT64_MAX: none  */
   size_t table_limit; /* entries of a table; 0: a default                  */
   double work_limit;  /* additions, after which no subproblem begins; 0: a
                          default */
@@ -37,7 +49,7 @@ typedef struct nabla_choice {
 typedef struct nabla_choice_answer {
   uint32_t *chosen; /* of the caller: a choice for each node */
   double cost, bound;
-  uint64_t bytes;
+  uint64_t bytes;   /* of the moment that has most */
   bool is_feasible; /* within the limit of memory */
   uint32_t subproblems;
 } nabla_choice_answer;
@@ -47,18 +59,15 @@ typedef struct nabla_choice_answer {
  * found. False if out of memory. */
 bool nabla_choice_solve(const nabla_choice *problem, nabla_choice_answer *out);
 
-/* The cost and the bytes of a solution. */
+/* The cost of a solution. */
 double nabla_choice_cost(const nabla_choice *problem, const uint32_t *chosen);
-uint64_t nabla_choice_bytes(const nabla_choice *problem,
-                            const uint32_t *chosen);
 
-/* One pass over all tables: with `fixed` (UINT32_MAX: free) and `price`
- * seconds for each byte, a solution, and a bound of the cost of all, prices
- * included. `split`: a node whose table was too large, UINT32_MAX if none was;
- * then the solution is the best. False if out of memory. */
+/* One pass over all tables: with `fixed` (UINT32_MAX: free), a solution, and a
+ * bound of the cost of all. `split`: a node whose table was too large,
+ * UINT32_MAX if none was; then the solution is the best. False if out of
+ * memory. */
 typedef struct nabla_choice_pass {
   const uint32_t *fixed;
-  double price;
   uint32_t *chosen;
   double bound;
   uint32_t split;
@@ -67,8 +76,8 @@ typedef struct nabla_choice_pass {
 bool nabla_choice_eliminate(const nabla_choice *problem,
                             nabla_choice_pass *pass);
 
-/* Changes single nodes while that makes a solution cheaper, prices included. */
+/* Changes single nodes while that makes a solution cheaper. */
 void nabla_choice_improve(const nabla_choice *problem, const uint32_t *fixed,
-                          double price, uint32_t *chosen);
+                          uint32_t *chosen);
 
 #endif

@@ -72,7 +72,6 @@ static void put_node(const nabla_shard_problem *p, size_t n,
                 out);
     put_double(out, "seconds", o->seconds);
     put_u64(out, "bytes_exchanged", o->joins.bytes);
-    put_u64(out, "bytes_held", o->held);
     nabla_json_out_object_end(out);
   }
   nabla_json_out_array_end(out);
@@ -105,6 +104,32 @@ static void put_edge(const nabla_shard_problem *p, size_t i,
   nabla_json_out_object_end(out);
 }
 
+static void put_u64s(nabla_json_out *out, size_t count, const uint64_t *all) {
+  nabla_json_out_array(out);
+  for (size_t i = 0; i < count; i++) nabla_json_out_u64(out, all[i]);
+  nabla_json_out_array_end(out);
+}
+
+static void put_load(const nabla_choice *choice, const nabla_choice_load *load,
+                     nabla_json_out *out) {
+  nabla_json_out_object(out);
+  put_u64(out, load->is_edge ? "edge" : "node", load->at);
+  put_u64(out, "first", load->first);
+  put_u64(out, "last", load->last);
+  nabla_json_out_key(out, "bytes");
+  if (!load->is_edge) {
+    put_u64s(out, choice->nodes[load->at].count, load->bytes);
+  } else {
+    const nabla_choice_edge *edge = &choice->edges[load->at];
+    const size_t columns = choice->nodes[edge->b].count;
+    nabla_json_out_array(out);
+    for (size_t a = 0; a < choice->nodes[edge->a].count; a++)
+      put_u64s(out, columns, load->bytes + a * columns);
+    nabla_json_out_array_end(out);
+  }
+  nabla_json_out_object_end(out);
+}
+
 void nabla_shard_problem_put(const nabla_shard_problem *p,
                              nabla_json_out *out) {
   MlirStringRef name = mlirStringAttrGetValue(
@@ -120,6 +145,11 @@ void nabla_shard_problem_put(const nabla_shard_problem *p,
   nabla_json_out_key(out, "edges");
   nabla_json_out_array(out);
   for (size_t i = 0; i < p->use_count; i++) put_edge(p, i, out);
+  nabla_json_out_array_end(out);
+  nabla_json_out_key(out, "loads");
+  nabla_json_out_array(out);
+  for (size_t i = 0; i < p->choice.load_count; i++)
+    put_load(&p->choice, &p->choice.loads[i], out);
   nabla_json_out_array_end(out);
   nabla_json_out_key(out, "memory_limit");
   if (p->choice.memory == UINT64_MAX)

@@ -62,12 +62,8 @@ static bool read_problem(elimination *e) {
   const nabla_choice *p = e->problem;
   for (uint32_t n = 0; n < p->node_count; n++) {
     table *t = add_table(e, 1, &n);
-    for (uint32_t i = 0; t && i < size_of(e, n); i++) {
-      const uint32_t at = choice_of(e, n, i);
-      const nabla_choice_node *node = &p->nodes[n];
-      t->entries[i] =
-          node->costs[at] + e->pass->price * (double)node->bytes[at];
-    }
+    for (uint32_t i = 0; t && i < size_of(e, n); i++)
+      t->entries[i] = p->nodes[n].costs[choice_of(e, n, i)];
   }
   for (size_t k = 0; k < p->edge_count; k++) {
     const nabla_choice_edge *edge = &p->edges[k];

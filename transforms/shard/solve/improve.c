@@ -4,10 +4,9 @@
 enum { ROUNDS = 8 };
 
 /* What a node costs with choice `c`, its edges included. */
-static double cost_at(const nabla_choice *p, double price,
-                      const uint32_t *chosen, uint32_t node, uint32_t c) {
-  double all =
-      p->nodes[node].costs[c] + price * (double)p->nodes[node].bytes[c];
+static double cost_at(const nabla_choice *p, const uint32_t *chosen,
+                      uint32_t node, uint32_t c) {
+  double all = p->nodes[node].costs[c];
   for (size_t k = 0; k < p->edge_count; k++) {
     const nabla_choice_edge *e = &p->edges[k];
     if (e->a == node)
@@ -19,15 +18,15 @@ static double cost_at(const nabla_choice *p, double price,
 }
 
 void nabla_choice_improve(const nabla_choice *problem, const uint32_t *fixed,
-                          double price, uint32_t *chosen) {
+                          uint32_t *chosen) {
   bool changed = true;
   for (int round = 0; round < ROUNDS && changed; round++) {
     changed = false;
     for (uint32_t n = 0; n < problem->node_count; n++) {
       if (fixed[n] != UINT32_MAX) continue;
-      double best = cost_at(problem, price, chosen, n, chosen[n]);
+      double best = cost_at(problem, chosen, n, chosen[n]);
       for (uint32_t c = 0; c < problem->nodes[n].count; c++) {
-        const double cost = cost_at(problem, price, chosen, n, c);
+        const double cost = cost_at(problem, chosen, n, c);
         if (cost >= best) continue;
         best = cost;
         chosen[n] = c;

@@ -102,6 +102,22 @@ static double compute_seconds(const finder *f, const nabla_shard_option *o,
   return computing > moving ? computing : moving;
 }
 
+/* Products pack their first operand; what is joined is another array than what
+ * comes of it. */
+static uint64_t bytes_beside(const finder *f, const nabla_shard_option *o,
+                             const nabla_atom_list *lists) {
+  uint64_t all = 0;
+  const bool is_product =
+      nabla_is(f->op, "nabla.linear") || nabla_is(f->op, "nabla.dot_general");
+  if (is_product) all += piece_bytes(f, &o->operands[0], false);
+  for (uint32_t a = 0; a < f->factors.array_count && o->joins.bytes; a++) {
+    if (!f->factors.arrays[a].is_result) continue;
+    const nabla_division natural = join_as(f, a, lists);
+    all += piece_bytes(f, &natural, false);
+  }
+  return all;
+}
+
 /* ---- one option ---- */
 
 /* The plan that nabla-partition would make of these layouts. */
@@ -169,6 +185,7 @@ static void add_option(finder *f, const nabla_atom_list *lists,
       o->results[at->index] = layout;
   }
   o->joins = joins;
+  o->at_once = bytes_beside(f, o, lists);
   o->seconds = joins.seconds + compute_seconds(f, o, share_of(f, lists));
   if (to) o->results[0] = *to;
 }

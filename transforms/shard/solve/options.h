@@ -14,6 +14,7 @@ typedef struct nabla_shard_option {
   double seconds;           /* of computing, and of joining results     */
   nabla_exchange joins;     /* its part that is exchanged               */
   uint64_t held;            /* bytes of an argument's piece             */
+  uint64_t at_once;         /* bytes beside operands and results        */
 } nabla_shard_option;
 
 typedef struct nabla_shard_options {

@@ -184,13 +184,9 @@ static bool fill_nodes(nabla_shard_problem *p) {
   for (size_t n = 0; n < p->node_count; n++) {
     const nabla_shard_options *o = p->nodes[n].options;
     double *costs = malloc((o->count + 1) * sizeof *costs);
-    uint64_t *bytes = malloc((o->count + 1) * sizeof *bytes);
-    nodes[n] = (nabla_choice_node){o->count, costs, bytes};
-    if (!costs || !bytes) return false;
-    for (uint32_t i = 0; i < o->count; i++) {
-      costs[i] = o->all[i].seconds;
-      bytes[i] = o->all[i].held;
-    }
+    nodes[n] = (nabla_choice_node){o->count, costs};
+    if (!costs) return false;
+    for (uint32_t i = 0; i < o->count; i++) costs[i] = o->all[i].seconds;
   }
   return true;
 }
@@ -226,7 +222,7 @@ bool nabla_shard_problem_read(MlirOperation function, nabla_option_lists *lists,
   for (uint32_t n = 0; n < p->node_count && !p->failed; n++) read_uses(p, n);
   p->answer.chosen = calloc(p->node_count + 1, sizeof *p->answer.chosen);
   return !p->failed && !lists->failed && p->answer.chosen && fill_nodes(p) &&
-         fill_edges(p);
+         fill_edges(p) && nabla_shard_problem_hold(p);
 }
 
 uint64_t nabla_shard_problem_bytes(const nabla_shard_problem *p,
@@ -248,10 +244,11 @@ void nabla_shard_problem_deinit(nabla_shard_problem *p) {
       is_shared = p->choice.edges[k].costs == p->choice.edges[i].costs;
     if (!is_shared) free((void *)p->choice.edges[i].costs);
   }
-  for (size_t n = 0; p->choice.nodes && n < p->node_count; n++) {
+  for (size_t n = 0; p->choice.nodes && n < p->node_count; n++)
     free((void *)p->choice.nodes[n].costs);
-    free((void *)p->choice.nodes[n].bytes);
-  }
+  for (size_t i = 0; i < p->choice.load_count; i++)
+    free((void *)p->loads[i].bytes);
+  free(p->loads);
   free((void *)p->choice.nodes);
   free((void *)p->choice.edges);
   free(p->nodes);

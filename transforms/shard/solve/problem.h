@@ -29,6 +29,7 @@ typedef struct nabla_shard_problem {
   nabla_shard_node *nodes; /* arguments, then operations in their order */
   nabla_shard_use *uses;
   nabla_choice choice; /* edge i is use i */
+  nabla_choice_load *loads;
   nabla_choice_answer answer;
   bool failed; /* out of memory */
 } nabla_shard_problem;
@@ -38,6 +39,10 @@ typedef struct nabla_shard_problem {
 bool nabla_shard_problem_read(MlirOperation function, nabla_option_lists *lists,
                               nabla_shard_problem *out);
 void nabla_shard_problem_deinit(nabla_shard_problem *p);
+
+/* Adds what a device holds to the problem of choice; nabla_shard_problem_read
+ * does. memory.c. */
+bool nabla_shard_problem_hold(nabla_shard_problem *p);
 
 /* The layouts that a use connects, with the choices of a solution. */
 const nabla_division *nabla_shard_use_from(const nabla_shard_problem *p,

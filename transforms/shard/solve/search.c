@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transforms/shard/solve/choice.h"
+#include "transforms/shard/solve/prices.h"
 
-enum { PRICES = 48, BISECTIONS = 12 };
+enum { PRICES = 48, BISECTIONS = 12, ROUNDS = 8 };
 
 static const double WORK_LIMIT = 4e8; /* a second or two */
 
@@ -24,21 +24,13 @@ double nabla_choice_cost(const nabla_choice *problem, const uint32_t *chosen) {
   return all;
 }
 
-uint64_t nabla_choice_bytes(const nabla_choice *problem,
-                            const uint32_t *chosen) {
-  uint64_t all = 0;
-  for (size_t n = 0; n < problem->node_count; n++) {
-    const uint64_t more = problem->nodes[n].bytes[chosen[n]];
-    all = all > UINT64_MAX - more ? UINT64_MAX : all + more;
-  }
-  return all;
-}
-
 /* ---- one subproblem ---- */
 
 typedef struct search {
   const nabla_choice *problem;
   nabla_choice_answer *out;
+  nabla_choice_prices prices;
+  uint64_t *spread; /* of the bytes of each node's choices */
   uint32_t *chosen; /* scratch */
   double work;
   bool failed; /* out of memory */
@@ -50,67 +42,99 @@ static bool is_spent(const search *s) {
 }
 
 /* Keeps a solution that is better than the one that is there. */
-static void keep(search *s) {
+static nabla_choice_held keep(search *s) {
   nabla_choice_answer *out = s->out;
   const double cost = nabla_choice_cost(s->problem, s->chosen);
-  const uint64_t bytes = nabla_choice_bytes(s->problem, s->chosen);
-  const bool fits = bytes <= s->problem->memory;
+  const nabla_choice_held held =
+      nabla_choice_prices_held(&s->prices, s->chosen);
+  const bool fits = held.most <= s->problem->memory;
   const bool is_better = fits != out->is_feasible ? fits
                          : fits                   ? cost < out->cost
-                                                  : bytes < out->bytes;
-  if (!is_better) return;
+                                                  : held.most < out->bytes;
+  if (!is_better) return held;
   out->cost = cost;
-  out->bytes = bytes;
+  out->bytes = held.most;
   out->is_feasible = fits;
   memcpy(out->chosen, s->chosen, s->problem->node_count * sizeof *out->chosen);
+  return held;
 }
 
-/* A bound and a solution for a price of memory. `*out_bytes`: of the solution
+/* A bound and a solution for a price of memory. `*out_held`: of the solution
  * that elimination gave. */
 static double priced(search *s, const uint32_t *fixed, double price,
-                     uint64_t *out_bytes, uint32_t *out_split) {
+                     nabla_choice_held *out_held, uint32_t *out_split) {
   const double nodes = (double)s->problem->node_count;
-  nabla_choice_pass pass = {
-      .fixed = fixed, .price = price, .chosen = s->chosen};
-  if (!nabla_choice_eliminate(s->problem, &pass)) {
+  const nabla_choice *problem = price > 0 ? &s->prices.priced : s->problem;
+  nabla_choice_pass pass = {.fixed = fixed, .chosen = s->chosen};
+  if (price > 0) nabla_choice_prices_set(&s->prices, price);
+  if (!nabla_choice_eliminate(problem, &pass)) {
     s->failed = true;
     return -INFINITY;
   }
   s->work += pass.work + 10 * nodes * nodes;
   *out_split = pass.split;
-  *out_bytes = nabla_choice_bytes(s->problem, s->chosen);
-  keep(s);
+  *out_held = keep(s);
   if (pass.split != UINT32_MAX) {
-    nabla_choice_improve(s->problem, fixed, price, s->chosen);
-    keep(s);
+    nabla_choice_improve(problem, fixed, s->chosen);
+    (void)keep(s);
   }
   return price > 0 ? pass.bound - price * (double)s->problem->memory
                    : pass.bound;
 }
 
-/* The largest bound that a price gives: the bound is a concave function of the
- * price, whose slope is by how many bytes its solution passes the limit. */
-static double bound_of(search *s, const uint32_t *fixed, uint32_t *out_split) {
-  uint64_t bytes;
+/* The largest bound that a price gives, with the weights that moments have: the
+ * bound is a concave function of the price, whose slope is by how many bytes
+ * its solution passes the limit. `*held`: of the last solution within it. */
+static double bound_along(search *s, const uint32_t *fixed, double *high,
+                          nabla_choice_held *held) {
   uint32_t split;
-  double best = priced(s, fixed, 0, &bytes, out_split);
-  if (s->failed || bytes <= s->problem->memory) return best;
-  double low = 0, high = 1e-15;
+  nabla_choice_held now;
+  const double memory = (double)s->problem->memory;
+  double best = -INFINITY, low = 0;
   for (int i = 0; i < PRICES && !s->failed; i++) {
-    const double found = priced(s, fixed, high, &bytes, &split);
+    const double found = priced(s, fixed, *high, &now, &split);
     if (found > best) best = found;
-    if (bytes <= s->problem->memory) break;
-    low = high;
-    high *= 8;
+    *held = now;
+    if (now.mean <= memory) break;
+    low = *high;
+    *high *= 8;
   }
   for (int i = 0; i < BISECTIONS && !s->failed && !is_spent(s); i++) {
-    const double price = low > 0 ? sqrt(low * high) : high / 2;
-    const double found = priced(s, fixed, price, &bytes, &split);
+    const double price = low > 0 ? sqrt(low * *high) : *high / 2;
+    const double found = priced(s, fixed, price, &now, &split);
     if (found > best) best = found;
-    if (bytes <= s->problem->memory)
-      high = price;
-    else
+    if (now.mean <= memory) {
+      *high = price;
+      *held = now;
+    } else {
       low = price;
+    }
+  }
+  return best;
+}
+
+/* Weights grow in the moments that have most, until the solution for the best
+ * price is within the limit in all. */
+static double bound_of(search *s, const uint32_t *fixed, uint32_t *out_split) {
+  nabla_choice_held held;
+  const uint64_t memory = s->problem->memory;
+  double best = priced(s, fixed, 0, &held, out_split), high = 1e-15;
+  if (s->failed || held.most <= memory) return best;
+  memset(s->prices.weights, 0, s->problem->moments * sizeof(double));
+  s->prices.all = 0;
+  if (nabla_choice_prices_least(&s->prices, fixed) > memory) {
+    if (s->out->subproblems) return INFINITY;
+    s->prices.all = s->prices.weights[held.moment] = 1;
+    (void)priced(s, fixed, 1, &held, out_split); /* for the error */
+    return INFINITY;
+  }
+  for (int i = 0; i < ROUNDS && !s->failed && !(i && is_spent(s)); i++) {
+    s->prices.weights[held.moment]++;
+    s->prices.all++;
+    const double found = bound_along(s, fixed, &high, &held);
+    if (found > best) best = found;
+    if (held.most <= memory) break;
+    high /= 512;
   }
   return best;
 }
@@ -144,28 +168,33 @@ static bool add_open(tree *t, open_node node) {
  * between its choices. */
 static uint32_t branch_at(const search *s, const open_node *from) {
   uint32_t best = from->split;
-  uint64_t most = 0;
   if (best != UINT32_MAX && from->fixed[best] == UINT32_MAX) return best;
   best = UINT32_MAX;
-  for (uint32_t n = 0; n < s->problem->node_count; n++) {
-    const nabla_choice_node *node = &s->problem->nodes[n];
-    uint64_t low = UINT64_MAX, high = 0;
-    for (uint32_t c = 0; c < node->count; c++) {
-      low = node->bytes[c] < low ? node->bytes[c] : low;
-      high = node->bytes[c] > high ? node->bytes[c] : high;
-    }
-    if (from->fixed[n] != UINT32_MAX || node->count < 2 ||
-        (best != UINT32_MAX && high - low <= most))
-      continue;
-    best = n;
-    most = high - low;
-  }
+  for (uint32_t n = 0; n < s->problem->node_count; n++)
+    if (from->fixed[n] == UINT32_MAX && s->problem->nodes[n].count > 1 &&
+        (best == UINT32_MAX || s->spread[n] > s->spread[best]))
+      best = n;
   return best;
 }
 
+/* How far the bytes of the choices of nodes lie apart. */
+static void fill_spread(search *s) {
+  for (size_t i = 0; i < s->problem->load_count; i++) {
+    const nabla_choice_load *l = &s->problem->loads[i];
+    uint64_t low = UINT64_MAX, high = 0;
+    for (uint32_t c = 0; !l->is_edge && c < s->problem->nodes[l->at].count;
+         c++) {
+      low = l->bytes[c] < low ? l->bytes[c] : low;
+      high = l->bytes[c] > high ? l->bytes[c] : high;
+    }
+    if (high > low) s->spread[l->at] += high - low;
+  }
+}
+
 static bool is_done(const search *s, double bound) {
-  return s->out->is_feasible &&
-         bound >= s->out->cost - TOLERANCE * fabs(s->out->cost);
+  return bound == INFINITY ||
+         (s->out->is_feasible &&
+          bound >= s->out->cost - TOLERANCE * fabs(s->out->cost));
 }
 
 /* Fixes one more node to each of its choices; false where work is spent before
@@ -234,16 +263,21 @@ bool nabla_choice_solve(const nabla_choice *problem, nabla_choice_answer *out) {
   uint32_t *fixed = malloc((count + 1) * sizeof *fixed);
   search s = {.problem = problem,
               .out = out,
+              .spread = calloc(count + 1, sizeof *s.spread),
               .chosen = calloc(count + 1, sizeof *s.chosen)};
-  s.failed = !fixed || !s.chosen;
+  s.failed = !nabla_choice_prices_init(&s.prices, problem) || !fixed ||
+             !s.spread || !s.chosen;
   if (!s.failed) {
     memset(fixed, 0xff, count * sizeof *fixed);
+    fill_spread(&s);
     out->cost = nabla_choice_cost(problem, out->chosen);
-    out->bytes = nabla_choice_bytes(problem, out->chosen);
+    out->bytes = nabla_choice_prices_held(&s.prices, out->chosen).most;
     out->is_feasible = out->bytes <= problem->memory;
     walk(&s, fixed);
   }
+  nabla_choice_prices_deinit(&s.prices);
   free(fixed);
+  free(s.spread);
   free(s.chosen);
   return !s.failed;
 }
