@@ -40,7 +40,14 @@ def of_types(a, b):
                                   "nabla.compare lt %%0, %%1 : %s, %s" % (x, x))
         out["sum1_" + kind] = ([x], "tensor<%dx%s>" % (a, kind),
                                "nabla.reduce sum %%0 dims = [1] : %s" % x)
+        out["sum0_" + kind] = ([x], "tensor<%dx%s>" % (b, kind),
+                               "nabla.reduce sum %%0 dims = [0] : %s" % x)
+        out["argmax_" + kind] = ([x], "tensor<%dxi64>" % a,
+                                 "nabla.argmax %%0 dim = 1 : %s" % x)
+        out["argmax0_" + kind] = ([x], "tensor<%dxi64>" % b,
+                                  "nabla.argmax %%0 dim = 0 : %s" % x)
         out["cumsum_" + kind] = ([x], x, "nabla.cumsum %%0 dim = 1 : %s" % x)
+        out["cumsum0_" + kind] = ([x], x, "nabla.cumsum %%0 dim = 0 : %s" % x)
     for name in ("softmax %0 dim = 1", "exp %0"):
         x = "tensor<%dx%dxf64>" % (a, b)
         out[name.split()[0] + "_f64"] = ([x], x, "nabla.%s : %s" % (name, x))

@@ -312,10 +312,11 @@ static void of_vectors(nabla_along_unit *u, nabla_ssa few_rows) {
   nabla_ssa zero = k_i64(e, 0);
   nabla_along_find_vectors(u);
   u->steps = k_choice(e, few_rows, u->steps, zero);
-  nabla_ssa whole = k_multiply(e, k_divide(e, u->rows, STEP), STEP);
+  u->joined = k_choice(e, few_rows, u->joined, zero);
+  nabla_ssa whole = k_multiply(e, k_divide(e, u->joined, STEP), STEP);
   clear(u);
   join_rows(u, zero, whole, STEP);
-  join_rows(u, whole, u->rows, 1);
+  join_rows(u, whole, u->joined, 1);
   store_results(u);
 }
 

@@ -79,10 +79,10 @@ static void by_vectors(nabla_along_unit *u) {
   nabla_emitter *e = u->e;
   u->values.shape = NABLA_VECTOR;
   nabla_along_find_vectors(u);
-  nabla_ssa whole = k_multiply(e, k_divide(e, u->rows, STEP), STEP);
+  nabla_ssa whole = k_multiply(e, k_divide(e, u->joined, STEP), STEP);
   clear(u);
   add_rows(u, k_i64(e, 0), whole, STEP);
-  add_rows(u, whole, u->rows, 1);
+  add_rows(u, whole, u->joined, 1);
   store_results(u);
 }
 

@@ -87,7 +87,7 @@ static void of_vectors(nabla_along_unit *u) {
   k_loop_begin(e, &vectors, zero, u->steps, 1, 0, NULL);
   nabla_along_store(u, u->values.lane, 0, vectors.induction, none);
   k_loop_end(e, &vectors, NULL);
-  k_loop_begin(e, &rows, zero, u->rows, 1, 0, NULL);
+  k_loop_begin(e, &rows, zero, u->joined, 1, 0, NULL);
   nabla_ssa start = nabla_along_row(u, rows.induction);
   k_loop_begin(e, &vectors, zero, u->steps, 1, 0, NULL);
   nabla_ssa at = k_add(e, start, nabla_along_column(u, vectors.induction));

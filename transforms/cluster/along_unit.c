@@ -21,6 +21,7 @@ void nabla_along_find_vectors(nabla_along_unit *u) {
   u->last = nabla_along_subtract(e, u->end, lanes);
   u->steps = k_divide(e, k_add_constant(e, width, count - 1), count);
   u->steps = k_choice(e, wide, u->steps, k_i64(e, 0));
+  u->joined = k_choice(e, wide, u->rows, k_i64(e, 0));
 }
 
 nabla_ssa nabla_along_column(const nabla_along_unit *u, nabla_ssa number) {

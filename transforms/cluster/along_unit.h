@@ -22,6 +22,7 @@ typedef struct nabla_along_unit {
   nabla_ssa start;  /* element of x in which the matrix of the unit begins */
   nabla_ssa result; /* and of y, where that has no rows */
   nabla_ssa first, end, last, steps; /* columns, last vector, vectors */
+  nabla_ssa joined; /* rows that vectors are of: 0 where there are none */
 } nabla_along_unit;
 
 /* The bodies of kernels; each is in a file of its own. */
