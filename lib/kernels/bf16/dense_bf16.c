@@ -1,7 +1,7 @@
 /* Loops of products of two dense operands of bf16; see dense_bf16.h.
  *
  * The scratch: 64 bytes of AMX configuration, a tile for packing, the panel,
- * and totals of the rows of x that are multiplied with it, 32 columns each. */
+ * and for each panel of a group the totals of 32 columns of all rows of x. */
 #include "lib/kernels/bf16/dense_bf16.h"
 
 #include "lib/kernels/bf16/bf16.h"
@@ -14,19 +14,28 @@
 #define PANEL_AT  (TILE_AT + NABLA_TILE_BYTES)
 #define TOTALS_AT (PANEL_AT + 2 * NABLA_DENSE_HALF)
 
-/* Rows of x that share a packed panel: as many as the second cache holds beside
- * it, but enough to be worth the packing, and totals are on the stack. */
-#define X_BYTES    (768u * 1024)
-#define ROWS_LEAST 128u
-#define ROWS_MOST  512u
+/* Rows of x that share a packed panel, and columns of which there are totals at
+ * once. Where K is small the second cache holds many whole rows, which meet one
+ * panel after the other. Else it holds a range of k of fewer rows, which meets
+ * all panels of a group, and the totals of these. */
+#define WHOLE_K       1024u
+#define WHOLE_ROWS    512u
+#define GROUP_ROWS    256u
+#define GROUP_COLUMNS 192u
+
+static int has_groups(const nabla_fused_spec *spec) {
+  return spec->open & NABLA_OPEN_K || spec->k > WHOLE_K;
+}
 
 static uint64_t rows_of(const nabla_fused_spec *spec) {
   const uint64_t unit = (uint64_t)NABLA_DENSE_TILES * ROWS;
-  uint64_t rows = spec->k ? X_BYTES / (2 * spec->k) : ROWS_LEAST;
-  if (rows < ROWS_LEAST) rows = ROWS_LEAST;
-  if (rows > ROWS_MOST) rows = ROWS_MOST;
+  uint64_t rows = has_groups(spec) ? GROUP_ROWS : WHOLE_ROWS;
   if (rows > nabla_spec_last_m(spec)) rows = nabla_spec_last_m(spec);
   return (rows + unit - 1) / unit * unit;
+}
+
+static uint64_t columns_of(const nabla_fused_spec *spec) {
+  return has_groups(spec) ? GROUP_COLUMNS : NABLA_DENSE_COLUMNS;
 }
 
 static nabla_ssa part(nabla_emitter *e, uint64_t byte) {
@@ -38,30 +47,116 @@ typedef struct block {
   nabla_dense_multiply *multiply;
   nabla_ssa row, rows, tiles;
   nabla_ssa column, columns;
+  nabla_ssa totals;  /* address of those of the panel's columns */
+  nabla_ssa is_last; /* i1: no panel of k follows */
 } block;
+
+/* ---- from totals to y ------------------------------------------------------
+ */
+
+/* Sums of products of bf16 are never subnormal, so that the instruction, which
+ * flushes such values, rounds them like k_narrow. */
+static int rounds_at_once(const nabla_fused_spec *spec) {
+  return spec->y_type == NABLA_DTYPE_BF16 && !spec->step_count;
+}
+
+/* All columns of a row: 64 bytes of bf16. */
+static void round_row(nabla_emitter *e, nabla_ssa totals, nabla_ssa row,
+                      nabla_ssa column) {
+  nabla_array_ref from = nabla_floats_at(totals);
+  nabla_ssa words;
+  nabla_ssa low = k_read_lanes(e, from, k_i64(e, 0), NABLA_LANES);
+  nabla_ssa high = k_read_lanes(e, from, k_i64(e, NABLA_LANES), NABLA_LANES);
+  nabla_emit_bf16_split(e, low, high, 1, &words);
+  k_store(e, "vector<32xi16>", words, e->y,
+          k_multiply(e, nabla_emit_y_index(e, row, column), 2), 2);
+}
+
+/* Rows [from, to) of the block. */
+static void write_rows(nabla_emitter *e, const block *b, nabla_ssa from,
+                       nabla_ssa to, int is_whole) {
+  nabla_loop rows;
+  k_loop_begin(e, &rows, from, to, 1, 0, NULL);
+  nabla_ssa totals = k_address(
+      e, b->totals, k_multiply(e, rows.induction, NABLA_DENSE_TOTALS_ROW));
+  nabla_ssa row = k_add(e, b->row, rows.induction);
+  if (is_whole)
+    round_row(e, totals, row, b->column);
+  else
+    nabla_emit_finish_row(e, totals, row, b->column, b->columns);
+  k_loop_end(e, &rows, NULL);
+}
+
+static void write_tiles(nabla_emitter *e, const block *b, nabla_ssa from,
+                        nabla_ssa to) {
+  if (!rounds_at_once(e->spec)) {
+    write_rows(e, b, from, to, 0);
+    return;
+  }
+  k_line(e, "scf.if %%v%u {",
+         k_op(e, "arith.cmpi eq, %%v%u, %%v%u : i64", b->columns,
+              k_i64(e, NABLA_DENSE_COLUMNS)));
+  write_rows(e, b, from, to, 1);
+  k_line(e, "} else {");
+  write_rows(e, b, from, to, 0);
+  k_line(e, "}");
+}
+
+/* Asks for the lines of y while the last products are computed: a row of y is a
+ * line or two, far from the next, which hardware does not foresee. */
+static void ask_for_rows(nabla_emitter *e, const block *b, nabla_ssa from,
+                         nabla_ssa to) {
+  const uint64_t size = nabla_dtype_bits(e->spec->y_type) / 8;
+  nabla_loop rows;
+  k_loop_begin(e, &rows, from, to, 1, 0, NULL);
+  nabla_ssa first = k_address(
+      e, e->y,
+      k_multiply(
+          e, nabla_emit_y_index(e, k_add(e, b->row, rows.induction), b->column),
+          size));
+  for (uint64_t i = 0; i < NABLA_DENSE_COLUMNS * size; i += 64)
+    k_prefetch_write(e, k_address(e, first, k_i64(e, i)));
+  k_loop_end(e, &rows, NULL);
+}
 
 /* ---- products --------------------------------------------------------------
  */
 
 /* `count` tiles of x from tile `tile` of the block on. */
-static void multiply_tiles(nabla_emitter *e, const block *b,
-                           const nabla_dense_panel *panel, nabla_ssa tile,
-                           unsigned count) {
+static nabla_dense_block tiles_of(nabla_emitter *e, const block *b,
+                                  const nabla_dense_panel *panel,
+                                  nabla_ssa tile, unsigned count) {
   nabla_dense_block d = {.panel = panel->out, .count = count};
   nabla_ssa all = nabla_emit_dense_steps(e, e->k);
   nabla_ssa first = k_add(e, k_divide(e, b->row, ROWS), tile);
   nabla_ssa step = k_divide(e, panel->k, NABLA_DENSE_STEP);
-  for (unsigned i = 0; i < count; i++) {
+  for (unsigned i = 0; i < count && i < NABLA_DENSE_TILES; i++) {
     nabla_ssa at = k_product(e, k_add_constant(e, first, i), all);
     d.x[i] = k_address(e, e->workspace,
                        k_multiply(e, k_add(e, at, step), NABLA_TILE_BYTES));
   }
-  d.totals = k_address(e, part(e, TOTALS_AT),
+  d.totals = k_address(e, b->totals,
                        k_multiply(e, tile, ROWS * NABLA_DENSE_TOTALS_ROW));
   d.steps = nabla_emit_dense_steps(e, panel->count);
   d.is_first =
       k_op(e, "arith.cmpi eq, %%v%u, %%v%u : i64", panel->k, k_i64(e, 0));
+  return d;
+}
+
+static void multiply_tiles(nabla_emitter *e, const block *b,
+                           const nabla_dense_panel *panel, nabla_ssa tile,
+                           unsigned count) {
+  const nabla_dense_block d = tiles_of(e, b, panel, tile, count);
+  nabla_ssa from = k_multiply(e, tile, ROWS);
+  nabla_ssa to =
+      k_minimum(e, k_add_constant(e, from, (uint64_t)count * ROWS), b->rows);
+  k_line(e, "scf.if %%v%u {", b->is_last);
+  ask_for_rows(e, b, from, to);
+  k_line(e, "}");
   b->multiply(e, &d);
+  k_line(e, "scf.if %%v%u {", b->is_last);
+  write_tiles(e, b, from, to);
+  k_line(e, "}");
 }
 
 static void multiply_panel(nabla_emitter *e, const block *b,
@@ -79,87 +174,47 @@ static void multiply_panel(nabla_emitter *e, const block *b,
   k_loop_end(e, &tiles, NULL);
 }
 
-/* ---- from totals to y ------------------------------------------------------
- */
-
-/* Sums of products of bf16 are never subnormal, so that the instruction, which
- * flushes such values, rounds them like k_narrow. */
-static int rounds_at_once(const nabla_fused_spec *spec) {
-  return spec->y_type == NABLA_DTYPE_BF16 && !spec->step_count;
-}
-
-/* All columns of a row: 64 bytes of bf16. */
-static void round_row(nabla_emitter *e, nabla_ssa totals, nabla_ssa row,
-                      nabla_ssa column) {
-  nabla_array_ref from = nabla_floats_at(totals);
-  nabla_ssa words;
-  nabla_emit_bf16_split(
-      e, k_read_lanes(e, from, k_i64(e, 0), NABLA_LANES),
-      k_read_lanes(e, from, k_i64(e, NABLA_LANES), NABLA_LANES), 1, &words);
-  k_store(e, "vector<32xi16>", words, e->y,
-          k_multiply(e, nabla_emit_y_index(e, row, column), 2), 2);
-}
-
-static void write_rows(nabla_emitter *e, const block *b, int is_whole) {
-  nabla_loop rows;
-  k_loop_begin(e, &rows, k_i64(e, 0), b->rows, 1, 0, NULL);
-  nabla_ssa totals =
-      k_address(e, part(e, TOTALS_AT),
-                k_multiply(e, rows.induction, NABLA_DENSE_TOTALS_ROW));
-  nabla_ssa row = k_add(e, b->row, rows.induction);
-  if (is_whole)
-    round_row(e, totals, row, b->column);
-  else
-    nabla_emit_finish_row(e, totals, row, b->column, b->columns);
-  k_loop_end(e, &rows, NULL);
-}
-
-static void write_block(nabla_emitter *e, const block *b) {
-  if (!rounds_at_once(e->spec)) {
-    write_rows(e, b, 0);
-    return;
-  }
-  k_line(e, "scf.if %%v%u {",
-         k_op(e, "arith.cmpi eq, %%v%u, %%v%u : i64", b->columns,
-              k_i64(e, NABLA_DENSE_COLUMNS)));
-  write_rows(e, b, 1);
-  k_line(e, "} else {");
-  write_rows(e, b, 0);
-  k_line(e, "}");
-}
-
 /* ---- all of it -------------------------------------------------------------
  */
 
-static void sum_columns(nabla_emitter *e, const block *b) {
-  nabla_loop panels;
-  k_loop_begin(e, &panels, k_i64(e, 0), e->k, NABLA_DENSE_DEPTH, 0, NULL);
-  const nabla_dense_panel panel = {
-      .column = b->column,
-      .columns = b->columns,
-      .k = panels.induction,
-      .count = nabla_emit_left(e, e->k, panels.induction, NABLA_DENSE_DEPTH),
+/* Columns [first, end), a group, of the rows of `of`. */
+static void sum_group(nabla_emitter *e, const block *of, nabla_ssa first,
+                      nabla_ssa end) {
+  block b = *of;
+  nabla_loop ranges, columns;
+  k_loop_begin(e, &ranges, k_i64(e, 0), e->k, NABLA_DENSE_DEPTH, 0, NULL);
+  nabla_dense_panel panel = {
+      .k = ranges.induction,
+      .count = nabla_emit_left(e, e->k, ranges.induction, NABLA_DENSE_DEPTH),
       .out = part(e, PANEL_AT),
       .scratch = part(e, TILE_AT)};
+  b.is_last = k_op(e, "arith.cmpi uge, %%v%u, %%v%u : i64",
+                   k_add_constant(e, panel.k, NABLA_DENSE_DEPTH), e->k);
+  k_loop_begin(e, &columns, first, end, NABLA_DENSE_COLUMNS, 0, NULL);
+  panel.column = b.column = columns.induction;
+  panel.columns = b.columns =
+      nabla_emit_left(e, end, b.column, NABLA_DENSE_COLUMNS);
+  nabla_ssa before = k_op(e, "arith.subi %%v%u, %%v%u : i64", b.column, first);
+  b.totals = k_address(e, part(e, TOTALS_AT),
+                       k_multiply(e, before, rows_of(e->spec) * sizeof(float)));
   nabla_emit_dense_pack_b(e, &panel);
-  multiply_panel(e, b, &panel);
-  k_loop_end(e, &panels, NULL);
-  write_block(e, b);
+  multiply_panel(e, &b, &panel);
+  k_loop_end(e, &columns, NULL);
+  k_loop_end(e, &ranges, NULL);
 }
 
 void nabla_emit_dense_bf16(nabla_emitter *e, nabla_dense_multiply *multiply) {
-  const uint64_t most = rows_of(e->spec);
+  const uint64_t most = rows_of(e->spec), group = columns_of(e->spec);
   block b = {.multiply = multiply};
-  nabla_loop rows, columns;
+  nabla_loop rows, groups;
   k_loop_begin(e, &rows, k_i64(e, 0), e->m, most, 0, NULL);
   b.row = rows.induction;
   b.rows = nabla_emit_left(e, e->m, b.row, most);
   b.tiles = k_divide(e, k_add_constant(e, b.rows, ROWS - 1), ROWS);
-  k_loop_begin(e, &columns, e->begin, e->end, NABLA_DENSE_COLUMNS, 0, NULL);
-  b.column = columns.induction;
-  b.columns = nabla_emit_left(e, e->end, b.column, NABLA_DENSE_COLUMNS);
-  sum_columns(e, &b);
-  k_loop_end(e, &columns, NULL);
+  k_loop_begin(e, &groups, e->begin, e->end, group, 0, NULL);
+  sum_group(e, &b, groups.induction,
+            k_minimum(e, k_add_constant(e, groups.induction, group), e->end));
+  k_loop_end(e, &groups, NULL);
   k_loop_end(e, &rows, NULL);
 }
 
@@ -201,5 +256,5 @@ uint64_t nabla_dense_bf16_accumulation_depth(const nabla_fused_spec *spec) {
 }
 
 uint64_t nabla_dense_bf16_scratch(const nabla_fused_spec *spec) {
-  return TOTALS_AT + rows_of(spec) * NABLA_DENSE_TOTALS_ROW;
+  return TOTALS_AT + rows_of(spec) * columns_of(spec) * sizeof(float);
 }

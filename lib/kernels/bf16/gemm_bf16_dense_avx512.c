@@ -44,6 +44,11 @@ static void dot_pairs(nabla_emitter *e, nabla_ssa x, nabla_ssa w,
   }
 }
 
+/* Whether sums begin and end with a panel: totals are not read. */
+static int is_one_panel(const nabla_fused_spec *spec) {
+  return !(spec->open & NABLA_OPEN_K) && spec->k <= NABLA_DENSE_DEPTH;
+}
+
 /* DOT_ROWS rows of a tile of x at `x`, whose totals are at `totals`. */
 static void dot_rows(nabla_emitter *e, const nabla_dense_block *b, nabla_ssa x,
                      nabla_ssa totals) {
@@ -51,8 +56,10 @@ static void dot_rows(nabla_emitter *e, const nabla_dense_block *b, nabla_ssa x,
   nabla_loop steps, pairs;
   nabla_ssa zero = k_i64(e, 0), values[SUMS];
   for (unsigned i = 0; i < SUMS; i++)
-    values[i] =
-        k_read_lanes(e, to, k_i64(e, (uint64_t)i * NABLA_LANES), NABLA_LANES);
+    values[i] = is_one_panel(e->spec)
+                    ? k_f32(e, NABLA_VECTOR, 0)
+                    : k_read_lanes(e, to, k_i64(e, (uint64_t)i * NABLA_LANES),
+                                   NABLA_LANES);
   k_loop_begin(e, &steps, zero, b->steps, 1, SUMS, values);
   nabla_ssa at = k_multiply(e, steps.induction, NABLA_TILE_BYTES);
   nabla_ssa x_at = k_address(e, x, at), w_at = k_address(e, b->panel, at);
@@ -75,7 +82,7 @@ static void clear_totals(nabla_emitter *e, const nabla_dense_block *b) {
 
 static void multiply(nabla_emitter *e, const nabla_dense_block *b) {
   nabla_loop parts;
-  clear_totals(e, b);
+  if (!is_one_panel(e->spec)) clear_totals(e, b);
   for (unsigned i = 0; i < b->count && i < NABLA_DENSE_TILES; i++) {
     nabla_ssa totals = k_address(
         e, b->totals,

@@ -278,6 +278,13 @@ void nabla_emit_prefetch_far(nabla_emitter *e, nabla_ssa address) {
   prefetch(e, address, 2);
 }
 
+void nabla_emit_prefetch_write(nabla_emitter *e, nabla_ssa address) {
+  k_line(e,
+         "\"llvm.intr.prefetch\"(%%v%u) <{cache = 1 : i32, hint = 3 : i32, rw "
+         "= 1 : i32}> : (!llvm.ptr) -> ()",
+         address);
+}
+
 /* "A, B, C" of the types that a loop carries. */
 static void list_types(nabla_emitter *e, const nabla_loop *loop) {
   for (unsigned i = 0; i < loop->count; i++)

@@ -175,6 +175,9 @@ void nabla_emit_prefetch(nabla_emitter *e, nabla_ssa base, nabla_ssa byte);
 /* Prefetches the line at `address` to the second-level cache. */
 void nabla_emit_prefetch_far(nabla_emitter *e, nabla_ssa address);
 
+/* Prefetches the line at `address` to the first cache, to be written. */
+void nabla_emit_prefetch_write(nabla_emitter *e, nabla_ssa address);
+
 /* An array of F32, F16 or BF16 elements at an address. */
 typedef struct nabla_array_ref {
   nabla_ssa base;

@@ -155,6 +155,10 @@ static inline void k_prefetch(nabla_emitter *e, nabla_ssa base,
   nabla_emit_prefetch(e, base, byte);
 }
 
+static inline void k_prefetch_write(nabla_emitter *e, nabla_ssa address) {
+  nabla_emit_prefetch_write(e, address);
+}
+
 static inline void k_prefetch_far(nabla_emitter *e, nabla_ssa address) {
   nabla_emit_prefetch_far(e, address);
 }
