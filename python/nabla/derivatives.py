@@ -10,7 +10,7 @@ from ._library import LIB, Handle, byref, create
 from ._recording import Recording
 from .arrays import Array
 from .functions import Function, c_options, _Trace
-from .trees import LEAF, Structure, flatten, opened
+from .trees import LEAF, Structure, closed, flatten, is_settled, opened, tangents_of
 
 Names = Union[str, Sequence[str], None]
 
@@ -108,6 +108,14 @@ def _replaced(structure: Structure, leaf: Structure) -> Structure:
     return structure
 
 
+def _tangents(values: Structure) -> Structure:
+    """The structure of the tangents of results, which is open where theirs is."""
+    if not is_settled(values):
+        return opened(None)
+    whole = closed(values)
+    return tangents_of(values) if values == whole else opened(tangents_of(whole))
+
+
 class Derivative(Derived):
     """A gradient, jacobian, or function with its derivative."""
 
@@ -158,7 +166,7 @@ class Derivative(Derived):
         return leaves + more, ("items", list, (first, second))
 
     def _expects(self, known: Optional[Structure]) -> Structure:
-        if self._noun == "vjp":
+        if self._word:
             return self._of._expects(known)
         fixed = self._fixed()
         if self._has_aux and fixed is None:
@@ -176,7 +184,8 @@ class Derivative(Derived):
         if self._noun in ("vjp", "jvp"):
             inner = structure[2][0]
             values = self._of._shown(inner, results)
-            second = self._gradients(inner) if self._noun == "vjp" else values
+            second = self._gradients(inner) if self._noun == "vjp" else \
+                _tangents(values)
             return ("items", tuple, (values, second))
         values = self._of._shown(structure, results)
         gradients = self._gradients(structure)
@@ -220,7 +229,8 @@ def vjp(function: Any, wrt: Names = None, **options: Any) -> Function:
 
 def jvp(function: Any, wrt: Names = None, **options: Any) -> Function:
     """The derivative in forward mode: a function of the same arguments and `tangents=`,
-    a tree like what `wrt` names, that gives (results, their tangents)."""
+    a tree like what `wrt` names, that gives (results, their tangents); the tangent of
+    what is not of floats is None."""
     return Derivative(function, "jvp", wrt, **options)
 
 

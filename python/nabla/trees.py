@@ -1,7 +1,7 @@
 """Trees: arrays in dictionaries, lists, tuples and dataclasses."""
 import ctypes
 import dataclasses
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from .models import Model, Weight
 # The structure of a tree: nested tuples, which are equal for equal structures.
 Structure = Tuple[Any, ...]
 LEAF, NONE = ("leaf",), ("none",)
+COUNTED = ("leaf", "counted")  # a result that is not of floats, which has no tangent
 
 
 def is_leaf(value: Any) -> bool:
@@ -147,6 +148,31 @@ def closed(structure: Structure) -> Structure:
     if structure[0] in ("items", "fields"):
         return structure[:-1] + (tuple(closed(child) for child in structure[-1]),)
     return structure
+
+
+def with_kinds(structure: Structure, leaves: Iterator[Any]) -> Structure:
+    """A structure of LEAF, with COUNTED for arrays that are not of floats."""
+    if structure == LEAF:
+        return LEAF if next(leaves).dtype.startswith(("f", "bf")) else COUNTED
+    if structure[0] in ("items", "fields"):
+        return structure[:-1] + (tuple([with_kinds(s, leaves) for s in structure[-1]]),)
+    return structure
+
+
+def tangents_of(structure: Structure) -> Structure:
+    """The structure of the tangents of results."""
+    if structure == COUNTED:
+        return NONE
+    if structure[0] in ("items", "fields"):
+        return structure[:-1] + (tuple(map(tangents_of, structure[-1])),)
+    return structure
+
+
+def is_settled(structure: Optional[Structure]) -> bool:
+    """Whether all open places have a structure."""
+    if structure is None or structure[0] == "open":
+        return structure is not None and is_settled(structure[1])
+    return structure[0] not in ("items", "fields") or all(map(is_settled, structure[-1]))
 
 
 class CTree:

@@ -94,6 +94,52 @@ class Derivatives(unittest.TestCase):
         self.close(t[0], ct * np.cos(x) * y)
         self.close(t[1], ct.sum())
 
+    def test_jvp_runs_the_body_once(self):
+        runs = []
+
+        def many(x, n):
+            runs.append(x.shape)
+            return {"n": n + 1, "both": (nb.sin(x), [x * x, n]), "sum": x.sum()}
+        x, t, n = f32(3), f32(3), np.int32(4)
+        for made in (nb.jvp(many, "x"), nb.jvp(nb.function(many, dims={"x": {0: "n"}}), "x")):
+            runs.clear()
+            for _ in range(3):
+                values, tangents = made(x, n, tangents=t)
+                self.close(tangents["both"][0], t * np.cos(x))
+                self.close(tangents["both"][1][0], 2 * t * x)
+                self.close(tangents["sum"], t.sum())
+                self.assertEqual(values["both"][1][1].item(), 4)
+                self.assertIsNone(tangents["n"])
+                self.assertIsNone(tangents["both"][1][1])
+            self.assertEqual(len(runs), 1)
+        made(f32(5), n, tangents=f32(5))
+        self.assertEqual(len(runs), 2)  # of the function that jvp names the size in
+        # of others, and in others
+        runs.clear()
+        rows, moved = f32(4, 3), f32(4, 3)
+        each = nb.vmap(nb.jvp(many, "x"), {"0.n": None})
+        for _ in range(2):
+            values, tangents = each(rows, n, tangents=moved)
+            self.close(tangents["both"][0], moved * np.cos(rows))
+            self.assertIsNone(tangents["n"])
+        inner = nb.jvp(nb.function(many), "x")
+        twice = nb.jvp(lambda x, t, n: inner(x, n, tangents=t), "x")
+        for _ in range(2):
+            (_, first), (_, second) = twice(x, t, n, tangents=t)
+            self.close(first["both"][0], t * np.cos(x))
+            self.close(second["both"][0], -t * t * np.sin(x))
+            self.assertIsNone(second["n"])
+        self.assertEqual(len(runs), 2)  # of the batch, and of the second derivative
+        runs.clear()
+        more = nb.jvp(nb.value_and_grad(lambda x, n: ((x * x).sum(), many(x, n)), "x",
+                                        has_aux=True), "x")
+        for _ in range(2):
+            (_, gradients), ((_, aux), moved) = more(x, n, tangents=t)
+            self.close(moved, 2 * t)
+            self.close(aux["both"][0], t * np.cos(x))
+            self.assertIsNone(aux["n"])
+        self.assertEqual(len(runs), 1)
+
     def test_jacobian_and_hessian(self):
         a = f32(2, 3)
         f = nb.function(lambda x: nb.linear(x * x, a))

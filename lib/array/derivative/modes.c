@@ -104,13 +104,63 @@ static void size_tangents(const nabla_inner *inner) {
              sizeof results[i]->dense.shape);
 }
 
-static nabla_status push(nabla_inner *inner, const nabla_tree *in,
-                         const nabla_tree *out, nabla_diag *diag) {
+/* Leaves out the results that are not of floats; `at` is that of the first leaf
+ * of the tree. */
+static nabla_status drop_others(const nabla_inner *inner, nabla_tree *tree,
+                                size_t *at, nabla_diag *diag) {
+  size_t count = 0;
+  if (tree->kind == NABLA_TREE_LIST || tree->kind == NABLA_TREE_FIELDS) {
+    for (size_t i = 0; i < tree->count; i++)
+      NABLA_TRY(drop_others(inner, &tree->items[i], at, diag));
+    return NABLA_OK;
+  }
+  NABLA_TRY(nabla_tree_flatten(tree, 0, NULL, &count, diag));
+  if (tree->kind == NABLA_TREE_ARRAY &&
+      !nabla_array_has_floats(inner->body.results[*at]))
+    *tree = (nabla_tree){.kind = NABLA_TREE_NONE};
+  *at += count;
+  return NABLA_OK;
+}
+
+/* Gives an open place of the tangents, which is empty, a tree like that of the
+ * results. */
+static nabla_status open_tangents(nabla_transform *transform,
+                                  const nabla_inner *inner, const trees *t,
+                                  nabla_diag *diag) {
+  nabla_tree *place = (nabla_tree *)t->made;
+  void *memory;
+  size_t at = 0;
+  if (place->kind != NABLA_TREE_OPEN || place->items) return NABLA_OK;
+  NABLA_TRY(nabla_alloc(transform->allocator, 1, sizeof(nabla_made_tree),
+                        &memory, diag));
+  nabla_made_tree *made = memory;
+  nabla_status status = nabla_tree_copy_settled(
+      &made->copy, transform->allocator, t->results, diag);
+  if (!status) {
+    status = drop_others(inner, &made->copy.tree, &at, diag);
+    if (status) nabla_tree_copy_deinit(&made->copy);
+  }
+  if (status) {
+    nabla_free(transform->allocator, made, 1, sizeof *made);
+    return status;
+  }
+  pthread_mutex_lock(&transform->lock);
+  made->next = transform->made;
+  transform->made = made;
+  pthread_mutex_unlock(&transform->lock);
+  place->items = &made->copy.tree;
+  return NABLA_OK;
+}
+
+static nabla_status push(nabla_transform *transform, nabla_inner *inner,
+                         const nabla_tree *in, const nabla_tree *out,
+                         nabla_diag *diag) {
   trees t;
   nabla_buffer given;
   NABLA_TRY(begin(inner, in, out, &t, diag));
   NABLA_TRY(
       nabla_leaf_names_check(&inner->chosen.names, "tangents", t.given, diag));
+  NABLA_TRY(open_tangents(transform, inner, &t, diag));
   NABLA_TRY(nabla_inner_check_results(inner, t.results, "tangents of results",
                                       t.made, diag));
   nabla_buffer_init(&given, inner->transform->allocator, "tangents",
@@ -134,7 +184,7 @@ static void jvp(nabla_scope *scope, const nabla_tree *in, nabla_tree *out,
                 void *self) {
   nabla_inner inner;
   nabla_inner_init(&inner, self, scope);
-  (void)!push(&inner, in, out, &inner.diag);
+  (void)!push(self, &inner, in, out, &inner.diag);
   nabla_inner_deinit(&inner);
 }
 

@@ -19,6 +19,13 @@ void nabla_transform_free(void *self) {
   nabla_buffer_deinit(&t->axes);
   nabla_tree_copy_deinit(&t->results);
   nabla_function_destroy(t->owned);
+  while (t->made) {
+    nabla_made_tree *made = t->made;
+    t->made = made->next;
+    nabla_tree_copy_deinit(&made->copy);
+    nabla_free(t->allocator, made, 1, sizeof *made);
+  }
+  pthread_mutex_destroy(&t->lock);
   nabla_free(t->allocator, t, 1, sizeof *t);
 }
 
@@ -29,6 +36,7 @@ nabla_status nabla_transform_begin(const nabla_transform_row *row,
   NABLA_TRY(nabla_alloc(function->allocator, 1, sizeof(nabla_transform),
                         &memory, diag));
   nabla_transform *t = memory;
+  pthread_mutex_init(&t->lock, NULL);
   t->allocator = function->allocator;
   t->function = function;
   t->public_name = row->public_name;

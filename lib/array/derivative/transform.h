@@ -3,6 +3,8 @@
 #ifndef NABLA_ARRAY_DERIVATIVE_TRANSFORM_H
 #define NABLA_ARRAY_DERIVATIVE_TRANSFORM_H
 
+#include <pthread.h>
+
 #include "lib/array/derivative/names.h"
 #include "lib/array/derivative/steps.h"
 #include "lib/array/function/function.h"
@@ -22,12 +24,20 @@ typedef struct nabla_transform {
   nabla_jacobian_mode mode;
   nabla_tree_copy results; /* of the structure of the results */
   nabla_function *owned;   /* NULL, or `function`, destroyed with this */
+  pthread_mutex_t lock; /* nabla_jvp: of the trees of tangents that it made */
+  struct nabla_made_tree *made;
   /* nabla_vmap: an axis for each name in `wrt`, the first `in_count` those of
    * arguments */
   nabla_buffer axes; /* int64_t */
   size_t in_count;
   int64_t size;
 } nabla_transform;
+
+/* A tree that was put at an open place: callers have it. */
+typedef struct nabla_made_tree {
+  struct nabla_made_tree *next;
+  nabla_tree_copy copy;
+} nabla_made_tree;
 
 /* How a public function makes one. */
 typedef struct nabla_transform_row {

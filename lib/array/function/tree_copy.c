@@ -73,6 +73,8 @@ static nabla_status own_struct(nabla_tree_copy *copy,
 static nabla_status own(nabla_tree_copy *copy, nabla_tree *tree,
                         nabla_diag *diag) {
   void *memory;
+  while (copy->is_settled && tree->kind == NABLA_TREE_OPEN && tree->items)
+    *tree = *tree->items;
   tree->array = NULL;
   if (tree->kind == NABLA_TREE_OPEN) tree->items = NULL;
   if (tree->kind == NABLA_TREE_STRUCT) {
@@ -102,15 +104,28 @@ static nabla_status own(nabla_tree_copy *copy, nabla_tree *tree,
   return NABLA_OK;
 }
 
-nabla_status nabla_tree_copy_init(nabla_tree_copy *copy,
-                                  const nabla_allocator *allocator,
-                                  const nabla_tree *tree, nabla_diag *diag) {
+static nabla_status make(nabla_tree_copy *copy, const nabla_tree *tree,
+                         nabla_diag *diag) {
   nabla_tree_walk walk = {.self = NULL};
-  *copy = (nabla_tree_copy){.tree = *tree, .allocator = allocator};
   NABLA_TRY(nabla_tree_walk_run(&walk, tree, diag)); /* is as it should be */
   const nabla_status status = own(copy, &copy->tree, diag);
   if (status) nabla_tree_copy_deinit(copy);
   return status;
+}
+
+nabla_status nabla_tree_copy_init(nabla_tree_copy *copy,
+                                  const nabla_allocator *allocator,
+                                  const nabla_tree *tree, nabla_diag *diag) {
+  *copy = (nabla_tree_copy){.tree = *tree, .allocator = allocator};
+  return make(copy, tree, diag);
+}
+
+nabla_status nabla_tree_copy_settled(nabla_tree_copy *copy,
+                                     const nabla_allocator *allocator,
+                                     const nabla_tree *tree, nabla_diag *diag) {
+  *copy = (nabla_tree_copy){
+      .tree = *tree, .allocator = allocator, .is_settled = true};
+  return make(copy, tree, diag);
 }
 
 void nabla_tree_copy_deinit(nabla_tree_copy *copy) {

@@ -39,12 +39,17 @@ NABLA_MUST_USE nabla_status nabla_tree_settle(const nabla_tree *to,
 typedef struct nabla_tree_copy {
   nabla_tree tree;
   const nabla_allocator *allocator;
+  bool is_settled;
   struct nabla_tree_block *blocks; /* its memory */
 } nabla_tree_copy;
 
 NABLA_MUST_USE nabla_status
 nabla_tree_copy_init(nabla_tree_copy *copy, const nabla_allocator *allocator,
                      const nabla_tree *tree, nabla_diag *diag);
+/* The same, with the trees that open places have in place of these. */
+NABLA_MUST_USE nabla_status
+nabla_tree_copy_settled(nabla_tree_copy *copy, const nabla_allocator *allocator,
+                        const nabla_tree *tree, nabla_diag *diag);
 void nabla_tree_copy_deinit(nabla_tree_copy *copy);
 
 #endif
