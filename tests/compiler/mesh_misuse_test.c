@@ -174,6 +174,40 @@ Test(mesh_misuse, garbage_in_collectives) {
   nabla_mesh_destroy(mesh);
 }
 
+/* A size of 2^60 from each of 16 devices: a product of 0 in 64 bits. */
+static nabla_array *gather_2_64(nabla_scope *of, nabla_array *x) {
+  (void)x;
+  return nabla_all_gather(
+      nabla_zeros(of, NABLA_DTYPE_BOOL, NABLA_DIMS(0, INT64_C(1) << 60)), 1,
+      "x");
+}
+/* The same from all_to_all, which divides one dimension, and gathers another.
+ */
+static nabla_array *to_all_2_64(nabla_scope *of, nabla_array *x) {
+  (void)x;
+  return nabla_all_to_all(
+      nabla_zeros(of, NABLA_DTYPE_BOOL, NABLA_DIMS(0, INT64_C(1) << 60)), 0, 1,
+      "x");
+}
+
+Test(mesh_misuse, sizes_that_overflow) {
+  static const garbage all[] = {
+      {"all_gather", gather_2_64, "the sizes overflow"},
+      {"all_to_all", to_all_2_64, "the sizes overflow"}};
+  nabla_mesh *mesh = make("x=16");
+  const nabla_partition rows = nabla_partition_spec(mesh, "x", NULL);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    nabla_tree item = nabla_tree_of_array(
+        nabla_zeros(scope, NABLA_DTYPE_F32, NABLA_DIMS(16, 2)));
+    const nabla_tree in = nabla_tree_of_list(1, &item);
+    nabla_tree out = nabla_tree_of_array(NULL);
+    nabla_shard_map(run_garbage, (void *)(uintptr_t)&all[i], &in, 1, &rows,
+                    &out, 1, &rows);
+    expect_failure(all[i].label, all[i].why);
+  }
+  nabla_mesh_destroy(mesh);
+}
+
 /* ---- meshes -------------------------------------------------------------- */
 
 static void add_up(nabla_scope *of, const nabla_tree *in, nabla_tree *out,

@@ -184,8 +184,9 @@ static nabla_status scale(collective *c, integer *dim, int64_t times,
                       "dimension %" PRId64 " of size %" PRId64
                       " is not divided by %" PRId64 " devices",
                       dim->value, *size, by);
-  *size = *size / by * times;
-  return NABLA_OK;
+  return __builtin_mul_overflow(*size / by, times, size)
+             ? nabla_fail(diag, NABLA_TOO_LARGE, "the sizes overflow")
+             : NABLA_OK;
 }
 
 static nabla_status infer(collective *c, nabla_diag *diag) {
