@@ -35,6 +35,7 @@
 #define NABLA_FUNCTION_H
 
 #include "nabla/array.h"
+#include "nabla/compiler.h"
 #include "nabla/session.h"
 #include "nabla/sink.h"
 #include "nabla/tree.h"
@@ -150,6 +151,19 @@ nabla_function_call(nabla_function *function, const nabla_tree *arguments,
 NABLA_API NABLA_MUST_USE nabla_status nabla_function_count(
     nabla_function *function, nabla_function_statistics *out, nabla_diag *diag);
 
+/* A signature that is kept, or that a file has. */
+typedef struct nabla_function_signature {
+  size_t struct_size; /* sizeof(nabla_function_signature) */
+  size_t argument_count, captured_count, result_count; /* arrays */
+} nabla_function_signature;
+/* Describes signature `index`, the one that was used last being 0.
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  there are not so many
+ * Thread-safe; a call of another thread changes the order. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_function_describe(nabla_function *function, size_t index,
+                        nabla_function_signature *out, nabla_diag *diag);
+
 /* Writes the programs of all signatures that are kept as MLIR, the one that was
  * used last first. Arguments have the names of leaves, named dimensions
  * (`nabla.dims`), and `nabla.captured` if they were captured.
@@ -157,6 +171,40 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_function_count(
  *         or what the sink returned. Thread-safe. */
 NABLA_API NABLA_MUST_USE nabla_status nabla_function_print(
     nabla_function *function, const nabla_sink *sink, nabla_diag *diag);
+
+/* How nabla_function_emit writes a program. Members that are 0 or NULL are
+ * defaults. */
+typedef struct nabla_function_emit_options {
+  size_t struct_size; /* sizeof(nabla_function_emit_options) */
+  /* Trees of a call, both or neither: the signature, which is traced if it was
+   * not called yet. NULL: that of a function which has one. */
+  const nabla_tree *arguments, *results;
+  const nabla_compile_options *compile; /* NULL: those of the engine */
+  /* The path of a safetensors file that gets the values of captured arrays, as
+   * nabla_tree_write writes them; NULL: none is written. */
+  const char *captured;
+  int force; /* replace that file */
+} nabla_function_emit_options;
+
+/* Compiles the program of one signature, such as a saved program for machines
+ * without a compiler (NABLA_EMIT_SO), and gives it to `sink`. Its function is
+ * "main": of an argument for each leaf, which has the leaf's name and may be
+ * bound under it, then of each captured array, "captured:0" and so on, to which
+ * the program that runs it binds a value: nabla_executable_bind_model of the
+ * file `captured` does. An argument tree that is one leaf has no name. States
+ * and donated arguments stay so; named dimensions are sizes that are not known.
+ * On a mesh arguments and results are whole.
+ * @param options  NULL for the defaults
+ * @return as nabla_emit_text, nabla_tree_write and, where trees are given,
+ *         nabla_function_session;
+ *         NABLA_INVALID_ARGUMENT  no signature yet, or several, and no trees;
+ *                                 a file for captured arrays where there are
+ *                                 none
+ * Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_function_emit(nabla_function *function, nabla_emission emission,
+                    const nabla_function_emit_options *options,
+                    const nabla_sink *sink, nabla_diag *diag);
 
 /* Writes the signatures that are kept to a file: their programs as MLIR
  * bytecode of version 4, and the values of arrays that they captured; packed

@@ -233,8 +233,8 @@ static nabla_status add_function(const nabla_walk *walk, const char *name,
   return status;
 }
 
-nabla_status nabla_function_emit(const nabla_walk *walk, const char *name,
-                                 nabla_diag *diag) {
+nabla_status nabla_walk_emit(const nabla_walk *walk, const char *name,
+                             nabla_diag *diag) {
   MlirOperation op;
   const MlirModule module = nabla_recorder_module(walk->recorder);
   if (!mlirOperationIsNull(nabla_function_in(module, nabla_ref(name))))

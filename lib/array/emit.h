@@ -54,9 +54,8 @@ NABLA_MUST_USE nabla_status nabla_program_emit(void *program, nabla_buffer *out,
 
 /* Makes a private function of a walk, `name`, in the module of its recorder,
  * unless it has one. */
-NABLA_MUST_USE nabla_status nabla_function_emit(const nabla_walk *walk,
-                                                const char *name,
-                                                nabla_diag *diag);
+NABLA_MUST_USE nabla_status nabla_walk_emit(const nabla_walk *walk,
+                                            const char *name, nabla_diag *diag);
 
 /* A function of a module by its name; null where there is none. */
 MlirOperation nabla_function_in(MlirModule module, MlirStringRef name);

@@ -288,6 +288,28 @@ static nabla_status compile(nabla_engine *engine, nabla_program *program,
   return status;
 }
 
+nabla_status nabla_engine_emit(nabla_engine *engine, const nabla_buffer *text,
+                               const char *name,
+                               const nabla_compile_options *options,
+                               nabla_array_policy policy,
+                               nabla_emission emission, const nabla_sink *sink,
+                               nabla_diag *diag) {
+  nabla_compiler *compiler;
+  nabla_compile_options used = options ? *options : engine->compile;
+  if (policy && (!options || !used.policy)) used.policy = policies[policy];
+  pthread_mutex_lock(&engine->lock);
+  nabla_status status = take_compiler(engine, &compiler, diag);
+  pthread_mutex_unlock(&engine->lock);
+  if (status) return status;
+  status = nabla_emit_text(compiler, (const char *)text->data, text->size, name,
+                           &used, emission, sink, diag);
+  pthread_mutex_lock(&engine->lock);
+  engine->compilers[engine->compiler_idle++] = compiler;
+  pthread_cond_broadcast(&engine->changed);
+  pthread_mutex_unlock(&engine->lock);
+  return status;
+}
+
 /* ---- programs ---- */
 
 nabla_dispatch_counts nabla_program_counts(const nabla_program *program) {

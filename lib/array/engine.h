@@ -57,6 +57,12 @@ NABLA_MUST_USE nabla_status nabla_engine_take(
     nabla_engine *engine, const nabla_graph_key *key,
     const nabla_program_writer *writer, nabla_program **out, nabla_diag *diag);
 void nabla_engine_give(nabla_engine *engine, nabla_program *program);
+/* Gives a program of text to a sink, in another form (nabla_emit_text).
+ * @param options  NULL: those of the engine */
+NABLA_MUST_USE nabla_status nabla_engine_emit(
+    nabla_engine *engine, const nabla_buffer *text, const char *name,
+    const nabla_compile_options *options, nabla_array_policy policy,
+    nabla_emission emission, const nabla_sink *sink, nabla_diag *diag);
 
 /* Its bytes: machine code and description. */
 uint64_t nabla_program_bytes(const nabla_program *program);

@@ -5,7 +5,8 @@ import os
 import sys
 import threading
 from collections import deque
-from typing import Any, Deque, Dict, List, NamedTuple, NoReturn, Optional
+from typing import (Any, Deque, Dict, List, Mapping, NamedTuple, NoReturn,
+                    Optional)
 
 from . import _c
 from ._errors import Error, InvalidArgument
@@ -51,18 +52,23 @@ def configure(*, max_programs: int = 0, max_bytes: int = 0, compilers: int = 0,
         _start(max_programs, max_bytes, compilers, threads, cache, compile_options)
 
 
-def _start(max_programs: int, max_bytes: int, compilers: int, threads: Any,
-           cache: Optional[str], compile_options: Dict[str, Any]) -> None:
+def compile_options(given: Mapping[str, Any]) -> Any:
+    """A nabla_compile_options, which keeps its texts."""
     known = {field[0] for field in _c.nabla_compile_options._fields_
              if field[1] is ctypes.c_char_p}
-    wrong = set(compile_options) - known
+    wrong = set(given) - known
     if wrong:
         raise InvalidArgument("there is no option %s; there are %s" % (
             ", ".join(sorted(wrong)), ", ".join(sorted(known))))
     texts = {name: ("on" if value is True else "off" if value is False else
-                    str(value)).encode() for name, value in compile_options.items()}
-    compile_ = _c.nabla_compile_options(
+                    str(value)).encode() for name, value in given.items()}
+    return _c.nabla_compile_options(
         struct_size=ctypes.sizeof(_c.nabla_compile_options), **texts)
+
+
+def _start(max_programs: int, max_bytes: int, compilers: int, threads: Any,
+           cache: Optional[str], given: Dict[str, Any]) -> None:
+    compile_ = compile_options(given)
     compiler = _c.nabla_compiler_options(
         struct_size=ctypes.sizeof(_c.nabla_compiler_options),
         cache=cache.encode() if cache is not None else None)
@@ -73,7 +79,7 @@ def _start(max_programs: int, max_bytes: int, compilers: int, threads: Any,
     pool = handle_of(threads)
     env = environment(pool)
     handle = create(LIB.nabla_engine_create, byref(how), byref(env))
-    _engine.keep = (how, compile_, compiler, pool, texts)
+    _engine.keep = (how, compile_, compiler, pool)
     _engine.handle = handle
 
 

@@ -430,6 +430,21 @@ class Function:
         from .saved import save_function
         save_function(self, path, force)
 
+    def emit(self, path: Any, args: Tuple[Any, ...] = (),
+             kwargs: Optional[Mapping[str, Any]] = None, *, captured: Any = None,
+             force: bool = False, **options: Any) -> None:
+        """Writes the program of one signature, the one of these arguments, or the only
+        one that was called: a saved program PATH.so for Program() and machines without
+        a compiler, an object .o, or text: assembly .s, LLVM's .ll, or .mlir.
+
+        Its function is "main", its arguments have the names of leaves, "params.w".
+        Arrays that are used from outside are arguments "captured:0" and so on: captured
+        names a .safetensors file that gets their values, which
+        Program.bind_model(Model(captured)) binds. options are those of nabla-compile:
+        target="x86-64-v3"."""
+        from .saved import emit_function
+        emit_function(self, path, args, kwargs or {}, captured, force, options)
+
     # ---- what it knows ----
 
     @property

@@ -4,14 +4,16 @@ import functools
 import importlib
 import inspect
 import json
+import os
 import threading
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-from ._errors import InvalidArgument, Unsupported
-from ._library import LIB, Handle, call, create, to_path
-from ._scopes import engine
+from . import _c
+from ._errors import Exists, InputOutput, InvalidArgument, Unsupported
+from ._library import LIB, Handle, byref, call, create, new_diag, to_path
+from ._scopes import compile_options, engine
 from .functions import Function, _Trace
-from .trees import LEAF, NONE, Structure, closed, flatten
+from .trees import LEAF, NONE, CTree, Structure, closed, flatten
 
 _KINDS = ("POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "VAR_POSITIONAL", "KEYWORD_ONLY")
 
@@ -105,6 +107,63 @@ def save_function(function: Function, path: Any, force: bool = False) -> None:
     call(LIB.nabla_function_save, handle.value, to_path(path), int(force))
 
 
+# ---- programs ----
+
+_EMISSIONS = (".mlir", ".ll", ".s", ".o", ".so")  # in the order of C
+
+
+def emit_function(function: Function, path: Any, args: Tuple[Any, ...],
+                  kwargs: Mapping[str, Any], captured: Any, force: bool,
+                  options: Dict[str, Any]) -> None:
+    """Function.emit."""
+    name = os.fspath(path)
+    suffix = os.path.splitext(name)[1]
+    if suffix not in _EMISSIONS:
+        raise InvalidArgument("%s ends in none of %s" % (name, ", ".join(_EMISSIONS)))
+    if os.path.exists(name) and not force:
+        raise Exists("%s exists: force=True replaces it" % name)
+    handle = function._started()
+    compile_ = compile_options(options) if options else None
+    how = _c.nabla_function_emit_options(
+        struct_size=ctypes.sizeof(_c.nabla_function_emit_options), force=int(force),
+        compile=ctypes.addressof(compile_) if compile_ else None,
+        captured=to_path(captured) if captured is not None else None)
+    blob = _c.nabla_blob()
+    sink = LIB.nabla_blob_sink(byref(blob))
+
+    def emit(out: CTree) -> Any:
+        diag = new_diag()
+        how.results = ctypes.addressof(out.root)
+        LIB.nabla_function_emit(handle.value, _EMISSIONS.index(suffix), byref(how),
+                                byref(sink), byref(diag))
+        return diag
+
+    try:
+        if args or kwargs:
+            _arrays, structure, tree, body, key = function._prepared(args, dict(kwargs))
+            how.arguments = ctypes.addressof(tree.root)
+            function._made(structure, body, key, emit, False)
+        else:
+            call(LIB.nabla_function_emit, handle.value, _EMISSIONS.index(suffix),
+                 byref(how), byref(sink))
+        _write_file(name, ctypes.string_at(blob.bytes, blob.size))
+    finally:
+        LIB.nabla_blob_release(byref(blob))
+
+
+def _write_file(path: str, data: bytes) -> None:
+    """The file stands under its name when it is complete."""
+    temporary = "%s.%d.tmp" % (path, os.getpid())
+    try:
+        with open(temporary, "wb") as out:
+            out.write(data)
+        os.replace(temporary, path)
+    except OSError as error:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise InputOutput(str(error)) from error
+
+
 # ---- loaded functions ----
 
 def _unknown(name: str) -> Callable[..., Any]:
@@ -135,12 +194,28 @@ class Loaded(Function):
             self._options = ({}, {}, {}, 0, 0)
             self._body = _unknown("main")
             self._signature = inspect.signature(lambda *arguments: None)
-            self._only: Optional[Structure] = flatten(results)[1]
+            self._only: Optional[Structure] = self._in_order() if results is None \
+                else flatten(results)[1]
         else:
             self._take_note(note)
         functools.update_wrapper(self, self._body)
         self._simple = all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty
                            for p in self._signature.parameters.values())
+
+    def _in_order(self) -> Structure:
+        """The structure of results that a file has no note of: a tuple of them."""
+        counts = set()
+        for index in range(self.statistics.signatures):
+            out = _c.nabla_function_signature(
+                struct_size=ctypes.sizeof(_c.nabla_function_signature))
+            call(LIB.nabla_function_describe, self._handle.value, index, byref(out))
+            counts.add(out.result_count)
+        if len(counts) > 1:
+            raise InvalidArgument("signatures of the file have %s results: results= says "
+                                  "which are meant" %
+                                  " and ".join(map(str, sorted(counts))))
+        count = counts.pop() if counts else 1
+        return LEAF if count == 1 else ("items", tuple, (LEAF,) * count)
 
     def _take_note(self, note: Dict[str, Any]) -> None:
         dims: Dict[str, Dict[int, str]] = {}
@@ -211,12 +286,12 @@ class Loaded(Function):
         return "<nabla.Function %s, loaded>" % self._body.__name__
 
 
-def load_function(path: Any, results: Any = 0.0) -> Function:
+def load_function(path: Any, results: Any = None) -> Function:
     """Reads a function that Function.save wrote. It is called as that one was, makes
     sessions, and grad(), vmap() and others make functions of it; a signature that was
     not saved is an error. A file is as trusted as code.
 
     results: of a file that a program in C wrote, which keeps no structure of results: a
-    tree of the structure that they shall have, in order; by default one array. Its
-    arguments are given in order, as a list."""
+    tree of the structure that they shall have, in order; by default a tuple of them, or
+    the one that there is. Its arguments are given in order, as a list."""
     return Loaded(path, results)

@@ -131,6 +131,114 @@ static nabla_status use(nabla_engine *engine, nabla_scope *scope,
   return status;
 }
 
+/* ---- files of all versions ---- */
+
+static void product(nabla_scope *scope, const nabla_tree *in, nabla_tree *out,
+                    void *self) {
+  (void)scope;
+  out->array = nabla_linear(in->items[0].array, self, nabla_none());
+}
+
+/* Files with a captured packed array and a note: versions 2 and 3. Made with an
+ * allocator that works. */
+static char version_2[300], version_3[300];
+
+static void make_files(void) {
+  float values[2 * 64];
+  for (int i = 0; i < 2 * 64; i++) values[i] = (float)(i % 7) - 3;
+  const nabla_dense dense = {values, NABLA_DTYPE_F32, 2, {2, 64}};
+  const nabla_storage nf4 = {
+      .kind = NABLA_STORAGE_PLANES,
+      .format = {.encoding = nabla_encoding_find("nf4"), .block = 64}};
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_engine *engine;
+  nabla_scope *scope;
+  nabla_function *function;
+  cr_assert_eq(nabla_engine_create(NULL, NULL, &engine, &diag), NABLA_OK);
+  cr_assert_eq(nabla_scope_create(engine, &scope, &diag), NABLA_OK);
+  nabla_array *w = nabla_array_of(scope, &dense);
+  const nabla_function_options how = {
+      .struct_size = sizeof how, .name = "f", .self = nabla_quantize(w, &nf4)};
+  cr_assert_eq(nabla_function_create(engine, product, &how, &function, &diag),
+               NABLA_OK);
+  nabla_tree item = nabla_tree_of_array(w), out = nabla_tree_of_array(NULL);
+  const nabla_tree in = nabla_tree_of_list(1, &item);
+  cr_assert_eq(nabla_function_call(function, &in, &out, &diag), NABLA_OK, "%s",
+               diag.what);
+  temp_folder_path(&folder, "version_2", version_2);
+  temp_folder_path(&folder, "version_3", version_3);
+  cr_assert_eq(nabla_function_save(function, version_2, 0, &diag), NABLA_OK);
+  cr_assert_eq(nabla_function_set_note(function, 6, "a note", &diag), NABLA_OK);
+  cr_assert_eq(nabla_function_save(function, version_3, 0, &diag), NABLA_OK);
+  nabla_function_destroy(function);
+  nabla_scope_end(scope);
+  nabla_engine_destroy(engine);
+}
+
+/* Loads a file, calls it and its copy in a trace, emits its program, and saves
+ * it again. */
+static nabla_status use_file(nabla_engine *engine, nabla_scope *scope,
+                             const char *path, nabla_diag *diag) {
+  static float values[2 * 64];
+  const nabla_dense dense = {values, NABLA_DTYPE_F32, 2, {2, 64}};
+  nabla_tree item = nabla_tree_of_array(nabla_array_of(scope, &dense));
+  const nabla_tree in = nabla_tree_of_list(1, &item);
+  nabla_tree out = nabla_tree_of_array(NULL);
+  nabla_function *loaded = NULL;
+  size_t size = 0;
+  nabla_blob blob = {0};
+  const nabla_sink sink = nabla_blob_sink(&blob);
+  const nabla_function_emit_options emit = {
+      .struct_size = sizeof emit, .captured = file, .force = 1};
+  nabla_status status = nabla_function_load(engine, path, &loaded, diag);
+  if (status) return status;
+  cr_expect(path != version_3 ||
+            (nabla_function_borrow_note(loaded, &size) && size == 6));
+  status = nabla_function_call(loaded, &in, &out, diag);
+  if (!status) status = trace_loaded(engine, loaded, &in, diag);
+  if (!status)
+    status = nabla_function_emit(loaded, NABLA_EMIT_MLIR, &emit, &sink, diag);
+  nabla_blob_release(&blob);
+  if (!status) status = nabla_function_save(loaded, saved, 1, diag);
+  nabla_function_destroy(loaded);
+  return status;
+}
+
+static const char *loaded_file;
+
+static nabla_status run_file(const nabla_allocator *allocator) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  const nabla_environment environment = {.allocator = allocator};
+  const nabla_compiler_options compiler = {.struct_size = sizeof compiler,
+                                           .cache = folder.path};
+  const nabla_engine_options options = {.struct_size = sizeof options,
+                                        .compiler = &compiler};
+  nabla_engine *engine = NULL;
+  nabla_scope *scope = NULL;
+  nabla_status status =
+      nabla_engine_create(&options, &environment, &engine, &diag);
+  if (!status) status = nabla_scope_create(engine, &scope, &diag);
+  if (!status) status = use_file(engine, scope, loaded_file, &diag);
+  cr_expect(!status || *diag.what, "no text with %d", (int)status);
+  nabla_scope_end(scope);
+  nabla_engine_destroy(engine);
+  return status;
+}
+
+Test(function_memory, files_with_a_packed_capture) {
+  make_files();
+  loaded_file = version_2;
+  fail_each_allocation(run_file);
+  temp_folder_destroy(&folder);
+}
+
+Test(function_memory, files_with_a_note) {
+  make_files();
+  loaded_file = version_3;
+  fail_each_allocation(run_file);
+  temp_folder_destroy(&folder);
+}
+
 /* What was asked for is told, and the scope has a status. */
 static nabla_status run(const nabla_allocator *allocator) {
   nabla_diag diag = NABLA_DIAG_INIT;

@@ -143,10 +143,116 @@ class Saved(unittest.TestCase):
             self.skipTest("no golden files beside the tests")
         x = np.float32([.3, 1.3, 2.3])
         want = np.tanh(x + np.float32(.3)) * 3
-        for results in (0.0, [0.0]):
+        for results in (None, 0.0, [0.0]):
             out = nb.load_function(golden, results)(x)
             out = out[0] if isinstance(results, list) else out
             np.testing.assert_allclose(out.numpy(), want, rtol=1e-6)
+
+    def test_programs(self):
+        w, b = nb.quantize_array(f32(4, 64), "nf4"), f32(4)
+        f = nb.function(lambda params, x: {"y": nb.linear(x, w, params["b"]) * 2},
+                        dims={"x": {0: "n"}})
+        params, x = {"b": b}, f32(3, 64)
+        want = f(params, x)["y"].numpy()
+        program, values = self.path + ".so", self.path + ".safetensors"
+        f.emit(program, captured=values, target="x86-64-v3")
+        code = """
+import sys
+import numpy as np
+import %s as nb
+program = nb.Program(sys.argv[1])
+program.bind_model(nb.Model(sys.argv[2]))
+b, x = [np.frombuffer(bytes.fromhex(text), np.float32) for text in sys.argv[3:]]
+print(program.run("main", b, x.reshape(3, 64)).tobytes().hex())
+"""
+        for module in ("nabla", "nabla_runtime"):
+            done = subprocess.run(
+                [sys.executable, "-c", code % module, program, values, b.tobytes().hex(),
+                 x.tobytes().hex()], stdout=subprocess.PIPE, env=dict(
+                     os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+            self.assertEqual(done.returncode, 0)
+            got = np.frombuffer(bytes.fromhex(done.stdout.decode()), np.float32)
+            np.testing.assert_allclose(got.reshape(3, 4), want, rtol=1e-5, atol=1e-5)
+        with self.assertRaises(nb.Exists):
+            f.emit(program)
+        with self.assertRaises(nb.Exists):
+            f.emit(program, captured=values, target="x86-64-v2")
+        with self.assertRaisesRegex(nb.InvalidArgument, "ends in none"):
+            f.emit(self.path + ".exe")
+        with self.assertRaisesRegex(nb.InvalidArgument, "no option speed"):
+            f.emit(self.path + ".o", speed="high")
+        self.assertEqual(sorted(os.listdir(os.path.dirname(program))),
+                         sorted(map(os.path.basename, (program, values))))
+
+    def test_signatures_of_programs(self):
+        runs = []
+
+        def body(x):
+            runs.append(x.shape)
+            return x, (x * x).sum()
+        f = nb.function(body)
+        path = self.path + ".mlir"
+        with self.assertRaisesRegex(nb.InvalidArgument, "no signature yet"):
+            f.emit(path)
+        f.emit(path, (f32(5),))
+        with open(path) as text:
+            self.assertIn("llvm.func", text.read())
+        f(f32(5)), f(x=f32(6))
+        self.assertEqual(runs, [(5,), (6,)])
+        with self.assertRaisesRegex(nb.InvalidArgument, "several signatures"):
+            f.emit(path, force=True)
+        f.emit(path, kwargs={"x": f32(6)}, force=True)
+        g = nb.value_and_grad(lambda x: (x * x).sum())
+        g.emit(self.path + ".so", (f32(3),))
+        value, gradient = nb.Program(self.path + ".so").run("main", np.float32([1, 2, 3]))
+        self.assertEqual(value, 14)
+        self.assertEqual(gradient.tolist(), [2, 4, 6])
+
+    def test_files_without_a_structure_give_all_results_in_order(self):
+        from nabla._library import LIB, call, to_path
+        from nabla.trees import flatten, unflatten
+
+        class AsInC(nb.Function):  # arguments are a list
+            def _given(self, args, kwargs):
+                return flatten(list(args))
+
+            def _number(self, structure):
+                return -1
+
+            def _run_body(self, structure, leaves):
+                return self._body(*unflatten(structure, leaves))
+
+        def save_as_c(f):  # without a note
+            call(LIB.nabla_function_save, f._started().value, to_path(self.path), 1)
+
+        f = AsInC(lambda x: {"b": x + 1, "a": [x * 2, x.sum()]})
+        x = f32(3)
+        f(x), f(f32(2, 2))
+        save_as_c(f)
+        with open(self.path, "rb") as saved:
+            self.assertEqual(saved.read(12)[8:], b"\1\0\0\0")
+        loaded = nb.load_function(self.path)
+        for _ in range(2):
+            out = loaded(x)
+            self.assertIsInstance(out, tuple)
+            for got, want in zip(out, (x * 2, x.sum(), x + 1)):
+                np.testing.assert_allclose(got.numpy(), want, rtol=1e-6)
+        (doubled, _, _), tangents = nb.jvp(loaded, "0")(x, tangents=x)
+        np.testing.assert_array_equal(tangents[0].numpy(), doubled.numpy())
+        renamed = nb.load_function(self.path, {"y": 0.0, "z": (0.0, 0.0)})(x)
+        np.testing.assert_array_equal(renamed["z"][1].numpy(), x + 1)
+        w = nb.quantize_array(f32(4, 64), "nf4")  # version 2
+        g = AsInC(lambda x: (nb.linear(x, w), x))
+        g(f32(2, 64))
+        save_as_c(g)
+        self.assertEqual(len(nb.load_function(self.path)(f32(2, 64))), 2)
+        f = AsInC(lambda x: (x, x * x) if len(x.shape) > 1 else x * x)
+        f(x), f(f32(2, 2))
+        save_as_c(f)
+        with self.assertRaisesRegex(nb.InvalidArgument, "1 and 2 results"):
+            nb.load_function(self.path)
+        self.assertEqual(nb.load_function(self.path, (0.0, 0.0))(f32(2, 2))[1].shape,
+                         (2, 2))
 
     def test_what_cannot_be_saved(self):
         f = nb.function(lambda x: x + 1)

@@ -141,7 +141,7 @@ static MlirOperation build(void *self, MlirOperation before,
   const MlirContext context = nabla_op_context(before);
   const MlirModule original = nabla_recorder_module(stepped->scope->recorder);
   MlirOperation op = {NULL};
-  c->status = nabla_function_emit(&stepped->body->walk, c->base, c->diag);
+  c->status = nabla_walk_emit(&stepped->body->walk, c->base, c->diag);
   if (c->status) return op;
   const MlirModule module =
       mlirModuleCreateEmpty(mlirLocationUnknownGet(context));

@@ -243,7 +243,7 @@ static MlirOperation build_call(void *self, MlirOperation before,
   const MlirOperation none = {NULL};
   MlirOperationState state = mlirOperationStateGet(
       nabla_ref("func.call"), mlirLocationUnknownGet(context));
-  c->status = nabla_function_emit(&body->walk, c->name, c->diag);
+  c->status = nabla_walk_emit(&body->walk, c->name, c->diag);
   if (c->status) return none;
   mlirOperationStateAddOperands(&state, (intptr_t)body->walk.leaf_count,
                                 operands);

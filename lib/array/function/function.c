@@ -186,7 +186,7 @@ nabla_status nabla_function_create(nabla_engine *engine,
 static void free_traced(nabla_function *function, nabla_traced *traced) {
   const nabla_allocator *allocator = function->allocator;
   for (size_t i = 0; i < traced->capture_count; i++)
-    nabla_array_drop(traced->captures[i]);
+    if (traced->captures[i]) nabla_array_drop(traced->captures[i]);
   nabla_free(allocator, traced->captures, traced->capture_count,
              sizeof *traced->captures);
   nabla_free(allocator, traced->results, traced->result_count,

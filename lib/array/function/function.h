@@ -126,6 +126,18 @@ NABLA_MUST_USE nabla_status nabla_function_take_program(
     const nabla_function *function, nabla_traced *traced, bool has_sessions,
     nabla_program **out, nabla_diag *diag);
 
+/* Writes the program of a signature as text. */
+NABLA_MUST_USE nabla_status nabla_traced_print(const nabla_traced *traced,
+                                               const nabla_recorder *recorder,
+                                               const nabla_sink *sink,
+                                               nabla_diag *diag);
+/* The scope of this thread, for something that a function makes of a call: it
+ * has to be of the function's engine, and in no trace. */
+NABLA_MUST_USE nabla_status nabla_function_scope(const nabla_function *function,
+                                                 const char *what,
+                                                 nabla_scope **out,
+                                                 nabla_diag *diag);
+
 /* ---- of loaded functions ---- */
 
 /* Adds a signature, which the caller fills before the function is called. */

@@ -73,6 +73,7 @@ static nabla_status load_captures(const loading *l,
   NABLA_TRY(nabla_alloc(l->function->allocator, from->capture_count,
                         sizeof(nabla_array *), &memory, l->diag));
   to->captures = memory;
+  to->capture_count = from->capture_count; /* NULL where loading ends early */
   for (uint32_t i = 0; i < from->capture_count; i++) {
     const nabla_file_capture *capture = &from->captures[i];
     nabla_array *array = NULL;
@@ -83,7 +84,6 @@ static nabla_status load_captures(const loading *l,
     if (!array) return nabla_scope_status(l->scope, l->diag);
     nabla_array_hold(array);
     to->captures[i] = array;
-    to->capture_count = i + 1; /* captured arrays that are held */
   }
   return NABLA_OK;
 }

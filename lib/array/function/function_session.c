@@ -134,6 +134,23 @@ static nabla_status make_session(nabla_function_arguments *call,
   return status;
 }
 
+nabla_status nabla_function_scope(const nabla_function *function,
+                                  const char *what, nabla_scope **out,
+                                  nabla_diag *diag) {
+  nabla_scope *scope = nabla_scope_innermost();
+  if (!scope || scope->engine != function->engine)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "the function %s: this thread is in no scope of its "
+                      "engine",
+                      function->options.name);
+  if (scope->trace)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "the function %s: no %s can be made while %s is traced",
+                      function->options.name, what, scope->trace->root->what);
+  *out = scope;
+  return NABLA_OK;
+}
+
 nabla_status nabla_function_session(nabla_function *function,
                                     const nabla_tree *arguments,
                                     const nabla_tree *results,
@@ -143,17 +160,8 @@ nabla_status nabla_function_session(nabla_function *function,
   NABLA_REQUIRE(arguments, diag);
   NABLA_REQUIRE(results, diag);
   NABLA_REQUIRE(out, diag);
-  nabla_scope *scope = nabla_scope_innermost();
-  if (!scope || scope->engine != function->engine)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "the function %s: this thread is in no scope of its "
-                      "engine",
-                      function->options.name);
-  if (scope->trace)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "the function %s: no session can be made while %s is "
-                      "traced",
-                      function->options.name, scope->trace->root->what);
+  nabla_scope *scope = NULL;
+  NABLA_TRY(nabla_function_scope(function, "session", &scope, diag));
   nabla_function_arguments call = {.function = function,
                                    .scope = scope,
                                    .arguments = arguments,
@@ -179,9 +187,9 @@ static void print_chunk(MlirStringRef chunk, void *self) {
         p->sink->write(p->sink->self, chunk.data, chunk.length, p->diag);
 }
 
-static nabla_status print(const nabla_recorder *recorder,
-                          const nabla_traced *traced, const nabla_sink *sink,
-                          nabla_diag *diag) {
+nabla_status nabla_traced_print(const nabla_traced *traced,
+                                const nabla_recorder *recorder,
+                                const nabla_sink *sink, nabla_diag *diag) {
   printed p = {sink, NABLA_OK, diag};
   const MlirModule module = mlirModuleCreateParse(
       nabla_recorder_context(recorder),
@@ -215,7 +223,7 @@ nabla_status nabla_function_print(nabla_function *function,
   nabla_status status = NABLA_OK;
   nabla_traced *traced = nabla_function_next(function, NULL);
   while (traced) {
-    if (!status) status = print(recorder, traced, sink, diag);
+    if (!status) status = nabla_traced_print(traced, recorder, sink, diag);
     nabla_traced *next = status ? NULL : nabla_function_next(function, traced);
     nabla_function_give(function, traced);
     traced = next;
