@@ -76,6 +76,31 @@ def functions(rng):
     return out
 
 
+def check_chunks(s):
+    """Lines of two chunks of 65,536 rows, the second of fewer rows than a step
+    of vectors, and than one vector: equal values and NaN in both."""
+    for kind in ("f32", "f64", "i32"):
+        f = Function("chunks_" + kind)
+        places = [{}, {65536: 2}, {65535: 2, 65536: 2}, {3: 2, 65537: 2},
+                  {7: 2, 65536: 3}, {-1: 2}, {65534: 3, -2: 3, 12: -3, -1: -3}]
+        if kind != "i32":
+            nan, inf = np.nan, np.inf
+            places += [{3: inf, 65538: nan}, {3: nan, 65538: nan, 9: inf},
+                       {65536: nan, 65537: nan, -1: inf}, {65535: nan, -1: nan},
+                       {...: -inf}, {...: nan}]
+        for size in (65536 + 5, 65536 + 50):
+            a = np.zeros((len(places), size), harness.DTYPES[kind])
+            for line, values in zip(a, places):
+                for at, value in values.items():
+                    line[at] = value
+            x, x_type = f.argument(a)
+            for op in ("argmax", "argmin"):
+                y = f.op("nabla.%s %s dim = 1 : %s" % (op, x, x_type))
+                f.give(y, "tensor<%dxi64>" % len(places),
+                       exact(getattr(np, op)(a, axis=1)))
+        s.check(s.write(f.text()), f)
+
+
 def check_threads(s, rng):
     """The bytes for 1, 2 and 7 threads."""
     f = Function("large")
@@ -107,6 +132,7 @@ def test(s):
     s.run_all(some[3:4], ["--target", "x86-64"])
     for target in ("x86-64-v3", "x86-64"):
         s.run_all(some[4::3], ["--target", target], most=1)
+    check_chunks(s)
     check_threads(s, rng)
 
 

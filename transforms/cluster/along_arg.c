@@ -1,15 +1,16 @@
 /* argmax and argmin: the first row with the largest value, or with the first
- * NaN; argmin negates what it reads, of integers each bit. Of one column the
- * largest of a chunk of rows is found first, and where it is only if it is
- * above all before. Of several columns a unit holds the largest value of each,
- * and its row, in memory of the stack. */
+ * NaN; argmin negates what it reads, of integers each bit. Of one column
+ * vectors hold the largest value of each lane and its row; where a NaN is, is
+ * searched for only if there is one. Of several columns a unit holds the
+ * largest value of each, and its row, in memory of the stack. */
 #include <math.h>
+#include <string.h>
 
 #include "transforms/cluster/along_unit.h"
 
 enum {
-  CHUNK = 4096, /* rows of one column that are read twice, from the caches */
-  STEP = 4,     /* vectors, or rows, at a time */
+  CHUNK = 1 << 16, /* rows of one column, counted in 32 bits */
+  STEP = 4,        /* vectors, or rows, at a time */
 };
 
 #define I32   nabla_type_i32[NABLA_VECTOR]
@@ -106,126 +107,193 @@ typedef struct chunk {
   nabla_ssa begin, end, last; /* rows; the last vector of rows */
 } chunk;
 
-/* The larger number; where one is NaN, `b`. */
-static nabla_ssa larger(nabla_along_unit *u, nabla_ssa a, nabla_ssa b) {
-  u->values.shape = NABLA_VECTOR;
-  return nabla_cluster_combine(
-      &u->values,
-      u->values.lane->is_float ? NABLA_CLUSTER_largest : NABLA_CLUSTER_max, b,
-      a);
+/* Vectors that loops carry: the largest numbers so far, for each the step that
+ * it is of, i32 counted from the begin of the chunk, and for floats NaN in the
+ * lanes where one was. */
+enum { STEPS = STEP, NANS = 2 * STEP, CARRIED };
+
+static unsigned carried_by(const nabla_along_unit *u) {
+  return u->values.lane->is_float ? CARRIED : NANS;
 }
 
-/* v[STEP] is NaN in the lanes where one of x is: of floats only. */
-static void find_nans(nabla_along_unit *u, const nabla_ssa *x, unsigned count,
-                      nabla_ssa *v) {
+static void carry_types(nabla_along_unit *u, const char **types) {
   const char *type = nabla_along_type(u, NABLA_VECTOR);
-  nabla_ssa nan = nabla_cluster_number(&u->values, NAN);
-  for (unsigned i = 0; i < count; i += 2) {
+  for (unsigned i = 0; i < STEP; i++) types[i] = type;
+  for (unsigned i = 0; i < STEP; i++) types[STEPS + i] = I32;
+  types[NANS] = type;
+}
+
+static void carry_nothing(nabla_along_unit *u, nabla_ssa *v) {
+  u->values.shape = NABLA_VECTOR;
+  nabla_ssa least = nabla_cluster_initial(&u->values, NABLA_CLUSTER_max);
+  for (unsigned i = 0; i < STEP; i++) v[i] = least;
+  for (unsigned i = 0; i < STEP; i++)
+    v[STEPS + i] = k_i32(u->e, NABLA_VECTOR, 0);
+  v[NANS] = nabla_cluster_number(&u->values, 0);
+}
+
+/* Row `at`, counted from the begin of a chunk, in all lanes. */
+static nabla_ssa counted(const nabla_along_unit *u, const chunk *c,
+                         nabla_ssa at) {
+  nabla_ssa inside = k_op(u->e, "arith.trunci %%v%u : i64 to i32",
+                          nabla_along_subtract(u->e, at, c->begin));
+  return k_broadcast(u->e, "i32", inside);
+}
+
+/* The lowest of rows in lanes. */
+static nabla_ssa first_of(const nabla_along_unit *u, const chunk *c,
+                          nabla_ssa rows) {
+  nabla_ssa row = k_op(
+      u->e, "vector.reduction <minsi>, %%v%u : vector<16xi32> into i32", rows);
+  row = k_op(u->e, "arith.extsi %%v%u : i32 to i64", row);
+  return k_add(u->e, c->begin, row);
+}
+
+/* Whether lanes of x are above those of y; not where one is NaN. */
+static nabla_ssa are_above(nabla_along_unit *u, nabla_ssa x, nabla_ssa y) {
+  const nabla_cluster_lane *lane = u->values.lane;
+  return two(u->e,
+             lane->is_float      ? "cmpf ogt,"
+             : lane->is_unsigned ? "cmpi ugt,"
+                                 : "cmpi sgt,",
+             nabla_along_type(u, NABLA_VECTOR), x, y);
+}
+
+/* Joins `count` vectors from row `at` on with the carried ones. */
+static void join(nabla_along_unit *u, const chunk *c, nabla_ssa at,
+                 unsigned count, nabla_ssa *v) {
+  nabla_ssa x[STEP], start = k_add(u->e, u->start, at);
+  const char *type = nabla_along_type(u, NABLA_VECTOR);
+  nabla_ssa step = counted(u, c, at);
+  for (unsigned i = 0; i < count; i++)
+    x[i] = read(u, NABLA_VECTOR, k_add_constant(u->e, start, i * NABLA_LANES));
+  for (unsigned i = 0; u->values.lane->is_float && i < count; i += 2) {
     nabla_ssa other = x[i + 1 < count ? i + 1 : i];
-    v[STEP] = choose(u, type, two(u->e, "cmpf uno,", type, x[i], other), nan,
-                     v[STEP]);
+    nabla_ssa nan = nabla_cluster_number(&u->values, NAN);
+    v[NANS] = choose(u, type, two(u->e, "cmpf uno,", type, x[i], other), nan,
+                     v[NANS]);
+  }
+  for (unsigned i = 0; i < count; i++) {
+    nabla_ssa above = are_above(u, x[i], v[i]);
+    v[i] = choose(u, type, above, x[i], v[i]);
+    v[STEPS + i] = choose(u, I32, above, step, v[STEPS + i]);
   }
 }
 
-/* Vectors that loops carry. */
-static unsigned carried_by(const nabla_along_unit *u) {
-  return u->values.lane->is_float ? STEP + 1 : STEP;
-}
-
-/* `count` vectors from row `at` on: joins each with the largest numbers so far,
- * v[i]. */
-static void join(nabla_along_unit *u, const nabla_ssa *at, unsigned count,
-                 const nabla_ssa *carried, nabla_ssa *v) {
-  nabla_ssa x[STEP];
-  for (unsigned i = 0; i < carried_by(u); i++) v[i] = carried[i];
-  for (unsigned i = 0; i < count; i++)
-    x[i] = read(u, NABLA_VECTOR, k_add(u->e, u->start, at[i]));
-  if (u->values.lane->is_float) find_nans(u, x, count, v);
-  for (unsigned i = 0; i < count; i++) v[i] = larger(u, x[i], carried[i]);
-}
-
-/* The largest lane of vectors v, a scalar; NaN if v[STEP] has one. */
-static nabla_ssa largest_lane(nabla_along_unit *u, nabla_ssa *v) {
-  const bool is_float = u->values.lane->is_float;
-  for (unsigned half = STEP / 2; half; half /= 2)
-    for (unsigned i = 0; i < half; i++) v[i] = larger(u, v[i], v[i + half]);
-  nabla_ssa value = nabla_cluster_lanes(
-      &u->values, is_float ? NABLA_CLUSTER_largest : NABLA_CLUSTER_max, v[0]);
-  if (!is_float) return value;
-  nabla_ssa nan = nabla_cluster_lanes(&u->values, NABLA_CLUSTER_sum, v[STEP]);
-  return two(u->e, "addf", nabla_along_type(u, NABLA_SCALAR), value, nan);
-}
-
-/* The largest of a chunk; NaN if one is. */
-static nabla_ssa largest(nabla_along_unit *u, const chunk *c) {
+/* The carried vectors of all of a chunk. */
+static void join_chunk(nabla_along_unit *u, const chunk *c, nabla_ssa *v) {
   nabla_emitter *e = u->e;
   nabla_loop steps, rest;
-  nabla_ssa at[STEP], v[STEP + 1];
-  const char *types[STEP + 1];
+  const char *types[CARRIED];
   const unsigned count = carried_by(u);
   nabla_ssa size = nabla_along_subtract(e, c->end, c->begin);
   nabla_ssa whole =
       k_multiply(e, k_divide(e, size, STEP * NABLA_LANES), STEP * NABLA_LANES);
   nabla_ssa middle = k_add(e, c->begin, whole);
-  for (unsigned i = 0; i <= STEP; i++)
-    types[i] = nabla_along_type(u, NABLA_VECTOR);
-  for (unsigned i = 0; i < STEP; i++)
-    v[i] = nabla_cluster_initial(&u->values, NABLA_CLUSTER_max);
-  v[STEP] = nabla_cluster_number(&u->values, 0);
+  carry_types(u, types);
+  carry_nothing(u, v);
   k_loop_begin_of(e, &steps, c->begin, middle, STEP * NABLA_LANES, count, v,
                   types);
-  for (unsigned i = 0; i < STEP; i++)
-    at[i] = k_add_constant(e, steps.induction, i * NABLA_LANES);
-  join(u, at, STEP, steps.carried, v);
+  memcpy(v, steps.carried, count * sizeof *v);
+  join(u, c, steps.induction, STEP, v);
   k_loop_end(e, &steps, v);
   k_loop_begin_of(e, &rest, middle, c->end, NABLA_LANES, count, steps.results,
                   types);
-  at[0] = k_minimum(e, rest.induction, c->last);
-  join(u, at, 1, rest.carried, v);
+  memcpy(v, rest.carried, count * sizeof *v);
+  join(u, c, k_minimum(e, rest.induction, c->last), 1, v);
   k_loop_end(e, &rest, v);
-  for (unsigned i = 0; i < count; i++) v[i] = rest.results[i];
-  return largest_lane(u, v);
+  memcpy(v, rest.results, count * sizeof *v);
 }
 
-/* The lanes of `x` that are `wanted`, or NaN. */
-static nabla_ssa spots_of(nabla_along_unit *u, nabla_ssa x, nabla_ssa wanted) {
-  const char *type = nabla_along_type(u, NABLA_VECTOR);
-  if (!u->values.lane->is_float) return two(u->e, "cmpi eq,", type, x, wanted);
-  return two(u->e, "ori", SPOT, two(u->e, "cmpf oeq,", type, x, wanted),
-             two(u->e, "cmpf uno,", type, x, x));
+/* The largest lane of carried vectors, a scalar. */
+static nabla_ssa largest_lane(nabla_along_unit *u, const nabla_ssa *v) {
+  nabla_ssa x[STEP];
+  const nabla_cluster_reduction how =
+      u->values.lane->is_float ? NABLA_CLUSTER_largest : NABLA_CLUSTER_max;
+  u->values.shape = NABLA_VECTOR;
+  memcpy(x, v, sizeof x);
+  for (unsigned half = STEP / 2; half; half /= 2)
+    for (unsigned i = 0; i < half; i++)
+      x[i] = nabla_cluster_combine(&u->values, how, x[i], x[i + half]);
+  return nabla_cluster_lanes(&u->values, how, x[0]);
 }
 
-/* The first row of a chunk that is `value`, or NaN if that is. Rows before the
+static nabla_ssa order_of_lanes(nabla_emitter *e, unsigned first) {
+  uint32_t lanes[NABLA_LANES];
+  for (unsigned i = 0; i < NABLA_LANES; i++) lanes[i] = first + i;
+  return k_i32_lanes(e, lanes);
+}
+
+/* The first row of a chunk with its largest value, a scalar. Rows before the
  * chunk, which its last vector may have, are below. */
-static nabla_ssa find(nabla_along_unit *u, const chunk *c, nabla_ssa value) {
-  static const uint32_t lanes[NABLA_LANES] = {0, 1, 2,  3,  4,  5,  6,  7,
-                                              8, 9, 10, 11, 12, 13, 14, 15};
+static nabla_ssa first_row(nabla_along_unit *u, const chunk *c,
+                           const nabla_ssa *v, nabla_ssa largest) {
+  nabla_emitter *e = u->e;
+  const char *type = nabla_along_type(u, NABLA_VECTOR);
+  const char *equal = u->values.lane->is_float ? "cmpf oeq," : "cmpi eq,";
+  nabla_ssa first = 0, never = k_i32(e, NABLA_VECTOR, NEVER);
+  nabla_ssa wanted =
+      k_broadcast(e, u->values.lane->type[NABLA_SCALAR], largest);
+  for (unsigned i = 0; i < STEP; i++) {
+    nabla_ssa rows =
+        two(e, "addi", I32, v[STEPS + i], order_of_lanes(e, i * NABLA_LANES));
+    rows = choose(u, I32, two(e, equal, type, v[i], wanted), rows, never);
+    first = i ? two(e, "minsi", I32, first, rows) : rows;
+  }
+  return first_of(u, c, first);
+}
+
+/* The first NaN of a chunk that has one. */
+static nabla_ssa first_nan(nabla_along_unit *u, const chunk *c) {
   nabla_emitter *e = u->e;
   nabla_loop loop;
   nabla_ssa never = k_i32(e, NABLA_VECTOR, NEVER);
   const char *type = I32;
-  nabla_ssa wanted = k_broadcast(e, u->values.lane->type[NABLA_SCALAR], value);
-  nabla_ssa order = k_i32_lanes(e, lanes);
   k_loop_begin_of(e, &loop, c->begin, c->end, NABLA_LANES, 1, &never, &type);
   nabla_ssa at = k_minimum(e, loop.induction, c->last);
   nabla_ssa x = read(u, NABLA_VECTOR, k_add(e, u->start, at));
-  nabla_ssa inside = k_op(e, "arith.trunci %%v%u : i64 to i32",
-                          nabla_along_subtract(e, at, c->begin));
-  nabla_ssa rows = two(e, "addi", I32, k_broadcast(e, "i32", inside), order);
-  rows = choose(u, I32, spots_of(u, x, wanted), rows, never);
+  nabla_ssa rows = two(e, "addi", I32, counted(u, c, at), order_of_lanes(e, 0));
+  nabla_ssa nans = two(e, "cmpf uno,", nabla_along_type(u, NABLA_VECTOR), x, x);
+  rows = choose(u, I32, nans, rows, never);
   nabla_ssa next = two(e, "minsi", I32, loop.carried[0], rows);
   k_loop_end(e, &loop, &next);
-  nabla_ssa row = k_op(e,
-                       "vector.reduction <minsi>, %%v%u : vector<16xi32> into "
-                       "i32",
-                       loop.results[0]);
-  return k_add(e, c->begin, k_op(e, "arith.extsi %%v%u : i32 to i64", row));
+  return first_of(u, c, loop.results[0]);
+}
+
+/* The row of a chunk whose carried vectors have NaN, if no NaN is before. */
+static void find_nan(nabla_along_unit *u, const chunk *c, nabla_ssa nans) {
+  nabla_emitter *e = u->e;
+  nabla_loop once;
+  u->values.shape = NABLA_VECTOR;
+  const char *scalar = u->values.lane->type[NABLA_SCALAR];
+  nabla_ssa nan = nabla_cluster_lanes(&u->values, NABLA_CLUSTER_sum, nans);
+  nabla_ssa best = nabla_along_recall(u);
+  nabla_ssa is_new = two(e, "andi", "i1", two(e, "cmpf uno,", scalar, nan, nan),
+                         two(e, "cmpf ord,", scalar, best, best));
+  k_loop_begin(e, &once, k_i64(e, 0),
+               k_choice(e, is_new, k_i64(e, 1), k_i64(e, 0)), 1, 0, NULL);
+  nabla_along_keep(u, nan);
+  set_best_row(u, first_nan(u, c));
+  k_loop_end(e, &once, NULL);
+}
+
+static void join_best(nabla_along_unit *u, const chunk *c) {
+  nabla_emitter *e = u->e;
+  nabla_ssa v[CARRIED];
+  join_chunk(u, c, v);
+  nabla_ssa value = largest_lane(u, v);
+  nabla_ssa row = first_row(u, c, v, value);
+  nabla_ssa best = nabla_along_recall(u);
+  nabla_ssa better = is_better(u, NABLA_SCALAR, value, best);
+  nabla_along_keep(u, nabla_cluster_choose(&u->values, better, value, best));
+  set_best_row(u, k_choice(e, better, row, best_row(u)));
+  if (u->values.lane->is_float) find_nan(u, c, v[NANS]);
 }
 
 /* The one column of at least 16 rows, if `condition` holds. */
 static void of_one_column(nabla_along_unit *u, nabla_ssa condition) {
   nabla_emitter *e = u->e;
-  nabla_loop once, chunks, better;
+  nabla_loop once, chunks;
   nabla_ssa zero = k_i64(e, 0), one = k_i64(e, 1);
   k_loop_begin(e, &once, zero, k_choice(e, condition, one, zero), 1, 0, NULL);
   begin_best(u);
@@ -233,12 +301,7 @@ static void of_one_column(nabla_along_unit *u, nabla_ssa condition) {
   chunk c = {.begin = chunks.induction};
   c.end = k_minimum(e, k_add_constant(e, c.begin, CHUNK), u->rows);
   c.last = nabla_along_subtract(e, c.end, k_i64(e, NABLA_LANES));
-  nabla_ssa value = largest(u, &c);
-  nabla_ssa good = is_better(u, NABLA_SCALAR, value, nabla_along_recall(u));
-  k_loop_begin(e, &better, zero, k_choice(e, good, one, zero), 1, 0, NULL);
-  nabla_along_keep(u, value);
-  set_best_row(u, find(u, &c, value));
-  k_loop_end(e, &better, NULL);
+  join_best(u, &c);
   k_loop_end(e, &chunks, NULL);
   give(u, u->result, best_row(u));
   k_loop_end(e, &once, NULL);
