@@ -27,6 +27,11 @@ def is_ending() -> bool:
     return bool(_is_ending)
 
 
+def end_use() -> None:
+    """From here on nothing is freed."""
+    _is_ending.append(True)
+
+
 def version() -> str:
     """The version of the library."""
     return LIB.nabla_version().decode()

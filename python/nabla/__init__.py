@@ -14,7 +14,8 @@ from ._errors import (Cancelled, Closed, Corrupt, Error, Exists, InputOutput,
 from ._library import version
 from ._operations import (  # noqa: F401
     OPERATIONS)
-from ._scopes import EngineStatistics, configure, eager, statistics
+from ._scopes import (EngineStatistics, configure, eager, rank, rank_count,
+                      statistics)
 from .arrays import Array, ArrayLike, array, borrow, constant, realize
 from .derivatives import (grad, hessian, jacobian, jvp, lora_init, lora_merge,
                           lora_unmerge, straight_through, value_and_grad, vjp, vmap)

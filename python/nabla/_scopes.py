@@ -1,5 +1,6 @@
 """The engine and the scopes of threads, which Python code does not see: an array is
 freed when Python needs it no more."""
+import atexit
 import ctypes
 import os
 import sys
@@ -10,7 +11,8 @@ from typing import (Any, Deque, Dict, List, Mapping, NamedTuple, NoReturn,
 
 from . import _c
 from ._errors import Error, InvalidArgument
-from ._library import LIB, LOCK, byref, call, create, error_of, is_ending, new_diag
+from ._library import (LIB, LOCK, byref, call, create, end_use, error_of, is_ending,
+                       new_diag)
 from .pools import environment, handle_of
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -29,6 +31,7 @@ class EngineStatistics(NamedTuple):
 
 class _Engine:
     handle: int = 0
+    comm: int = 0  # of processes
     keep: Any = None
 
 
@@ -36,20 +39,42 @@ _engine = _Engine()
 
 
 def configure(*, max_programs: int = 0, max_bytes: int = 0, compilers: int = 0,
-              threads: Any = 0, cache: Optional[str] = None, **compile_options: Any
-              ) -> None:
+              threads: Any = 0, cache: Optional[str] = None, processes: bool = False,
+              **compile_options: Any) -> None:
     """Sets the options of the engine, which all threads share, before the first array
     is made.
 
     max_programs, max_bytes: bounds of the cache of programs. compilers: compilations at
     the same time. threads: of the computation; 0: one for each CPU. cache: the folder
-    of compiled objects, "" for none. Others are those of nabla-compile: target,
-    numerics ("f32", "bf16", "int8"), policy ("off", "warn", "error"), no_fusion."""
+    of compiled objects, "" for none. processes: the devices of meshes are the processes
+    that mpirun started, which run the same program, not threads. Others are those of
+    nabla-compile: target, numerics ("f32", "bf16", "int8"), policy ("off", "warn",
+    "error"), no_fusion."""
     with LOCK:
         if _engine.handle:
             raise InvalidArgument("the engine has started: configure() comes before the "
                                   "first array")
-        _start(max_programs, max_bytes, compilers, threads, cache, compile_options)
+        _start(max_programs, max_bytes, compilers, threads, cache, compile_options,
+               processes)
+
+
+def rank() -> int:
+    """The number of this process among those of configure(processes=True); else 0."""
+    return LIB.nabla_comm_rank(_engine.comm) if _engine.comm else 0
+
+
+def rank_count() -> int:
+    """The number of these processes; else 1."""
+    return LIB.nabla_comm_size(_engine.comm) if _engine.comm else 1
+
+
+def _leave() -> None:
+    """Leaves the other processes, which wait for each other at the end. After an error
+    it does not: the library ends the job, so that none waits for ever."""
+    failed = getattr(sys, "last_value", None) is not None
+    if not failed and not LIB.nabla_comm_status(_engine.comm, None):
+        end_use()  # the engine stays, and runs nothing any more
+        LIB.nabla_comm_destroy(_engine.comm)
 
 
 def compile_options(given: Mapping[str, Any]) -> Any:
@@ -67,14 +92,17 @@ def compile_options(given: Mapping[str, Any]) -> Any:
 
 
 def _start(max_programs: int, max_bytes: int, compilers: int, threads: Any,
-           cache: Optional[str], given: Dict[str, Any]) -> None:
+           cache: Optional[str], given: Dict[str, Any], processes: bool = False) -> None:
     compile_ = compile_options(given)
+    if processes and not _engine.comm:
+        _engine.comm = create(LIB.nabla_comm_mpi)
+        atexit.register(_leave)
     compiler = _c.nabla_compiler_options(
         struct_size=ctypes.sizeof(_c.nabla_compiler_options),
         cache=cache.encode() if cache is not None else None)
     how = _c.nabla_engine_options(
         struct_size=ctypes.sizeof(_c.nabla_engine_options), max_programs=max_programs,
-        max_bytes=max_bytes, compilers=compilers, compiler=ctypes.addressof(compiler),
+        max_bytes=max_bytes, compilers=compilers, comm=_engine.comm, compiler=ctypes.addressof(compiler),
         compile=ctypes.addressof(compile_))
     pool = handle_of(threads)
     env = environment(pool)

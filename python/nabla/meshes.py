@@ -23,8 +23,8 @@ def _axes(axes: Axes) -> Optional[bytes]:
 
 
 class Mesh:
-    """A grid of devices with named axes, "data=2,model=4": threads of this process. The
-    last axis varies fastest."""
+    """A grid of devices with named axes, "data=2,model=4": threads of this process, or the
+    processes of configure(processes=True). The last axis varies fastest."""
 
     def __init__(self, axes: str):
         self._handle = Handle(create(LIB.nabla_mesh_create, axes.encode(), None),
