@@ -51,8 +51,8 @@ func.func @heads(%x: tensor<512x16x64xbf16>, %w: tensor<512x16x64xbf16>) -> tens
   return %y : tensor<16x512x512xbf16>
 }
 
-// AMX: kernel 'gemm_fma' in f32 for M = 0..1, kernel 'gemm_bf16_dense_amx' for M = {{[0-9]+}} and more
-// ZEN: kernel 'gemm_fma' in f32 for M = 0..1, kernel 'gemm_bf16_dense_avx512' for M = {{[0-9]+}} and more
+// AMX: kernel 'gemm_fma' in f32 for M = 0..1, kernel 'gemm_bf16_dense_amx' for M = 2..31, kernel 'gemm_bf16_dense_amx' for M = {{[0-9]+}} and more
+// ZEN: kernel 'gemm_fma' in f32 for M = 0..1, kernel 'gemm_bf16_dense_avx512' for M = 2..31, kernel 'gemm_bf16_dense_avx512' for M = {{[0-9]+}} and more
 func.func @open(%x: tensor<?x?xbf16>, %w: tensor<?x?xbf16>) -> tensor<?x?xbf16> {
   %y = nabla.fused_dot %x, %w contracting = [1] x [0] : tensor<?x?xbf16>, tensor<?x?xbf16>
   return %y : tensor<?x?xbf16>

@@ -1,7 +1,8 @@
 /* Loops of products of two dense operands of bf16; see dense_bf16.h.
  *
- * The scratch: 64 bytes of AMX configuration, a tile for packing, the panel,
- * and for each panel of a group the totals of 32 columns of all rows of x. */
+ * The scratch: 64 bytes of AMX configuration, a tile for packing, the panels of
+ * a group, and for each panel of a group the totals of 32 columns of all rows
+ * of x. */
 #include "lib/kernels/bf16/dense_bf16.h"
 
 #include "lib/kernels/bf16/bf16.h"
@@ -10,9 +11,8 @@
 
 #define ROWS NABLA_TILE_ROWS
 
-#define TILE_AT   64u
-#define PANEL_AT  (TILE_AT + NABLA_TILE_BYTES)
-#define TOTALS_AT (PANEL_AT + 2 * NABLA_DENSE_HALF)
+#define TILE_AT  64u
+#define PANEL_AT (TILE_AT + NABLA_TILE_BYTES)
 
 /* Rows of x that share a packed panel, and columns of which there are totals at
  * once. Where K is small the second cache holds many whole rows, which meet one
@@ -21,10 +21,11 @@
 #define WHOLE_K       1024u
 #define WHOLE_ROWS    512u
 #define GROUP_ROWS    256u
-#define GROUP_COLUMNS 192u
+#define GROUP_COLUMNS 160u
 
 static int has_groups(const nabla_fused_spec *spec) {
-  return spec->open & NABLA_OPEN_K || spec->k > WHOLE_K;
+  return spec->open & NABLA_OPEN_K || spec->k > WHOLE_K ||
+         nabla_spec_last_m(spec) <= GROUP_ROWS;
 }
 
 static uint64_t rows_of(const nabla_fused_spec *spec) {
@@ -36,6 +37,10 @@ static uint64_t rows_of(const nabla_fused_spec *spec) {
 
 static uint64_t columns_of(const nabla_fused_spec *spec) {
   return has_groups(spec) ? GROUP_COLUMNS : NABLA_DENSE_COLUMNS;
+}
+
+static uint64_t totals_at(const nabla_fused_spec *spec) {
+  return PANEL_AT + columns_of(spec) / NABLA_DENSE_COLUMNS * NABLA_DENSE_PANEL;
 }
 
 static nabla_ssa part(nabla_emitter *e, uint64_t byte) {
@@ -184,20 +189,25 @@ static void sum_group(nabla_emitter *e, const block *of, nabla_ssa first,
   nabla_loop ranges, columns;
   k_loop_begin(e, &ranges, k_i64(e, 0), e->k, NABLA_DENSE_DEPTH, 0, NULL);
   nabla_dense_panel panel = {
+      .column = first,
+      .columns = k_op(e, "arith.subi %%v%u, %%v%u : i64", end, first),
       .k = ranges.induction,
       .count = nabla_emit_left(e, e->k, ranges.induction, NABLA_DENSE_DEPTH),
       .out = part(e, PANEL_AT),
-      .scratch = part(e, TILE_AT)};
+      .scratch = part(e, TILE_AT),
+      .most = columns_of(e->spec)};
   b.is_last = k_op(e, "arith.cmpi uge, %%v%u, %%v%u : i64",
                    k_add_constant(e, panel.k, NABLA_DENSE_DEPTH), e->k);
-  k_loop_begin(e, &columns, first, end, NABLA_DENSE_COLUMNS, 0, NULL);
-  panel.column = b.column = columns.induction;
-  panel.columns = b.columns =
-      nabla_emit_left(e, end, b.column, NABLA_DENSE_COLUMNS);
-  nabla_ssa before = k_op(e, "arith.subi %%v%u, %%v%u : i64", b.column, first);
-  b.totals = k_address(e, part(e, TOTALS_AT),
-                       k_multiply(e, before, rows_of(e->spec) * sizeof(float)));
   nabla_emit_dense_pack_b(e, &panel);
+  k_loop_begin(e, &columns, first, end, NABLA_DENSE_COLUMNS, 0, NULL);
+  b.column = columns.induction;
+  b.columns = nabla_emit_left(e, end, b.column, NABLA_DENSE_COLUMNS);
+  nabla_ssa before = k_op(e, "arith.subi %%v%u, %%v%u : i64", b.column, first);
+  panel.out =
+      k_address(e, part(e, PANEL_AT),
+                k_multiply(e, before, NABLA_DENSE_PANEL / NABLA_DENSE_COLUMNS));
+  b.totals = k_address(e, part(e, totals_at(e->spec)),
+                       k_multiply(e, before, rows_of(e->spec) * sizeof(float)));
   multiply_panel(e, &b, &panel);
   k_loop_end(e, &columns, NULL);
   k_loop_end(e, &ranges, NULL);
@@ -256,5 +266,5 @@ uint64_t nabla_dense_bf16_accumulation_depth(const nabla_fused_spec *spec) {
 }
 
 uint64_t nabla_dense_bf16_scratch(const nabla_fused_spec *spec) {
-  return TOTALS_AT + rows_of(spec) * columns_of(spec) * sizeof(float);
+  return totals_at(spec) + rows_of(spec) * columns_of(spec) * sizeof(float);
 }

@@ -23,6 +23,8 @@
 /* Bytes of a tile of x along k of a panel, and between rows of totals. */
 #define NABLA_DENSE_HALF \
   ((uint64_t)NABLA_DENSE_DEPTH / NABLA_DENSE_STEP * NABLA_TILE_BYTES)
+#define NABLA_DENSE_PANEL \
+  (NABLA_DENSE_COLUMNS / NABLA_TILE_ROWS * NABLA_DENSE_HALF)
 #define NABLA_DENSE_TOTALS_ROW ((uint64_t)NABLA_DENSE_COLUMNS * sizeof(float))
 
 /* One or two tiles of x and a panel: addresses of the first totals, of the
@@ -56,10 +58,11 @@ uint64_t nabla_dense_bf16_scratch(const nabla_fused_spec *spec);
 #define NABLA_DENSE_PACK_A_SCRATCH ((uint64_t)NABLA_TILE_BYTES)
 void nabla_emit_dense_pack_a(nabla_emitter *e);
 
-/* Packs `columns` columns from `column` on, and `count` elements from k on, to
- * the panel at `out`; `scratch` is a tile. */
+/* Packs `columns` columns from `column` on, at most `most`, and `count`
+ * elements from k on, to panels from `out` on; `scratch` is a tile. */
 typedef struct nabla_dense_panel {
   nabla_ssa column, columns, k, count, out, scratch;
+  uint64_t most;
 } nabla_dense_panel;
 void nabla_emit_dense_pack_b(nabla_emitter *e, const nabla_dense_panel *panel);
 
@@ -67,13 +70,13 @@ void nabla_emit_dense_pack_b(nabla_emitter *e, const nabla_dense_panel *panel);
 nabla_ssa nabla_emit_dense_steps(nabla_emitter *e, nabla_ssa count);
 
 /* Members that the variants of this kind share. */
-#define NABLA_DENSE_BF16_VARIANT                                 \
-  .takes_strided_x = 1, .takes_columns_of_x = 1,                 \
-  .takes_open = NABLA_OPEN_N | NABLA_OPEN_K | NABLA_OPEN_STRIDE, \
-  .pack_a = nabla_emit_dense_pack_a,                             \
-  .pack_a_scratch = NABLA_DENSE_PACK_A_SCRATCH,                  \
-  .describe = nabla_dense_bf16_describe,                         \
-  .accumulation_depth = nabla_dense_bf16_accumulation_depth,     \
+#define NABLA_DENSE_BF16_VARIANT                                        \
+  .takes_strided_x = 1, .takes_columns_of_x = 1, .dedicated_max_m = 31, \
+  .takes_open = NABLA_OPEN_N | NABLA_OPEN_K | NABLA_OPEN_STRIDE,        \
+  .pack_a = nabla_emit_dense_pack_a,                                    \
+  .pack_a_scratch = NABLA_DENSE_PACK_A_SCRATCH,                         \
+  .describe = nabla_dense_bf16_describe,                                \
+  .accumulation_depth = nabla_dense_bf16_accumulation_depth,            \
   .scratch = nabla_dense_bf16_scratch
 
 #endif

@@ -6,6 +6,10 @@
 #define LINES NABLA_TILE_ROWS /* rows of x, columns of w */
 #define PAIRS NABLA_TILE_ROWS /* in a tile: of elements of k */
 
+/* Elements of k, a multiple of a tile's, that columns side by side are
+ * prefetched ahead. */
+#define AHEAD (2 * NABLA_DENSE_STEP)
+
 #define DWORDS "vector<16xi32>"
 #define WORDS  "vector<16xi16>"
 
@@ -16,7 +20,8 @@ typedef struct operand {
   nabla_ssa count;  /* of lines */
   int along_k;      /* lines are consecutive */
   int pairs_first;  /* tiles have a row for each pair, not for each line */
-  int asks_ahead;   /* tiles of the next columns are prefetched */
+  uint64_t group;   /* lines that are packed at once: what follows is */
+                    /* prefetched; 0: nothing is */
 } operand;
 
 /* A tile of it: 16 lines from `line` on, 32 elements from k on, to `out`, by
@@ -24,6 +29,7 @@ typedef struct operand {
 typedef struct tile {
   const operand *of;
   nabla_ssa line, k, out, scratch;
+  nabla_ssa ahead; /* address of what is prefetched with element k, or 0 */
 } tile;
 
 static nabla_ssa less_one(nabla_emitter *e, nabla_ssa value) {
@@ -111,19 +117,20 @@ static void copy_lines(nabla_emitter *e, const tile *t, nabla_ssa out) {
   nabla_ssa from = element(e, t->of, k_minimum(e, line, last), t->k);
   k_store(e, DWORDS, k_load(e, DWORDS, from, k_i64(e, 0), 2), out,
           k_multiply(e, lines.induction, NABLA_TILE_ROW_BYTES), 64);
-  if (t->of->asks_ahead)
+  if (t->of->group)
     k_prefetch_far(
         e,
         element(e, t->of, k_add_constant(e, line, NABLA_DENSE_COLUMNS), t->k));
   k_loop_end(e, &lines, NULL);
 }
 
-/* Element k of 16 lines, as the lower or upper halves of dwords. */
-static nabla_ssa halves(nabla_emitter *e, const tile *t, nabla_ssa k,
+/* Element k + `more` of 16 lines, as the lower or upper halves of dwords. */
+static nabla_ssa halves(nabla_emitter *e, const tile *t, nabla_ssa more,
                         int upper) {
-  nabla_ssa from = element(e, t->of, t->line, k);
-  if (t->of->asks_ahead)
-    k_prefetch_far(e, k_address(e, from, k_i64(e, NABLA_TILE_ROW_BYTES)));
+  nabla_ssa from = element(e, t->of, t->line, k_add(e, t->k, more));
+  if (t->ahead)
+    k_prefetch(e, t->ahead,
+               k_multiply(e, k_product(e, more, t->of->stride), 2));
   nabla_ssa words = k_op(e, "arith.extui %%v%u : " WORDS " to " DWORDS,
                          k_load(e, WORDS, from, k_i64(e, 0), 2));
   return upper ? k_i32_with(e, NABLA_VECTOR, "shli", words, 16) : words;
@@ -144,7 +151,7 @@ static void copy_pairs(nabla_emitter *e, const tile *t, nabla_ssa out) {
   nabla_ssa most = k_i64(e, PAIRS);
   nabla_ssa whole = is_whole ? most : k_divide(e, left, 2);
   k_loop_begin(e, &pairs, k_i64(e, 0), whole, 1, 0, NULL);
-  nabla_ssa k = k_add(e, t->k, k_multiply(e, pairs.induction, 2));
+  nabla_ssa k = k_multiply(e, pairs.induction, 2);
   nabla_ssa low = halves(e, t, k, 0);
   nabla_ssa high = halves(e, t, k_add_constant(e, k, 1), 1);
   store_pair(e, pairs.induction,
@@ -153,8 +160,8 @@ static void copy_pairs(nabla_emitter *e, const tile *t, nabla_ssa out) {
   if (is_whole) return;
   nabla_ssa some = k_divide(e, k_add_constant(e, left, 1), 2);
   k_loop_begin(e, &one, whole, some, 1, 0, NULL);
-  k = k_add(e, t->k, k_multiply(e, one.induction, 2));
-  store_pair(e, one.induction, halves(e, t, k, 0), out);
+  store_pair(e, one.induction, halves(e, t, k_multiply(e, one.induction, 2), 0),
+             out);
   k_loop_end(e, &one, NULL);
   k_loop_begin(e, &none, some, most, 1, 0, NULL);
   store_pair(e, none.induction, k_i32(e, NABLA_VECTOR, 0), out);
@@ -231,6 +238,35 @@ static nabla_ssa stride_of(nabla_emitter *e, int along_k) {
   return k_i64(e, spec->k == 1 ? 0 : spec->stride_k);
 }
 
+/* The address of elements AHEAD later of the lines of `t`, or where there are
+ * none the first ones of the next group. */
+static nabla_ssa ahead_of(nabla_emitter *e, const tile *t) {
+  nabla_ssa k = k_add_constant(e, t->k, AHEAD);
+  nabla_ssa exists = k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", k, e->k);
+  nabla_ssa first =
+      k_op(e, "arith.remui %%v%u, %%v%u : i64", t->k, k_i64(e, AHEAD));
+  return element(
+      e, t->of,
+      k_choice(e, exists, t->line, k_add_constant(e, t->line, t->of->group)),
+      k_choice(e, exists, k, first));
+}
+
+/* The tile of half panel `half` and step `step`. */
+static void pack_step(nabla_emitter *e, const operand *w,
+                      const nabla_dense_panel *panel, nabla_ssa half,
+                      nabla_ssa step) {
+  nabla_ssa at = k_add(e, k_multiply(e, half, NABLA_DENSE_HALF),
+                       k_multiply(e, step, NABLA_TILE_BYTES));
+  tile t = {.of = w,
+            .line = k_add(e, panel->column, k_multiply(e, half, LINES)),
+            .k = k_add(e, panel->k, k_multiply(e, step, NABLA_DENSE_STEP)),
+            .out = k_address(e, panel->out, at),
+            .scratch = panel->scratch};
+  if (!w->along_k) t.ahead = ahead_of(e, &t);
+  pack_tile(e, &t);
+}
+
+/* Tiles that lie side by side in memory follow each other. */
 void nabla_emit_dense_pack_b(nabla_emitter *e, const nabla_dense_panel *panel) {
   const int along_k = nabla_spec_is_row(e->spec);
   const operand w = {
@@ -239,23 +275,18 @@ void nabla_emit_dense_pack_b(nabla_emitter *e, const nabla_dense_panel *panel) {
       .count = e->n,
       .along_k = along_k,
       .pairs_first = 1,
-      .asks_ahead = 1};
-  nabla_loop halves_of, steps;
+      .group = panel->most};
+  nabla_loop outer, inner;
   nabla_ssa zero = k_i64(e, 0);
-  k_loop_begin(e, &halves_of, zero, panel->columns, LINES, 0, NULL);
-  nabla_ssa half =
-      k_address(e, panel->out,
-                k_multiply(e, halves_of.induction, NABLA_DENSE_HALF / LINES));
-  k_loop_begin(e, &steps, zero, nabla_emit_dense_steps(e, panel->count), 1, 0,
-               NULL);
-  const tile t = {
-      .of = &w,
-      .line = k_add(e, panel->column, halves_of.induction),
-      .k = k_add(e, panel->k, k_multiply(e, steps.induction, NABLA_DENSE_STEP)),
-      .out =
-          k_address(e, half, k_multiply(e, steps.induction, NABLA_TILE_BYTES)),
-      .scratch = panel->scratch};
-  pack_tile(e, &t);
-  k_loop_end(e, &steps, NULL);
-  k_loop_end(e, &halves_of, NULL);
+  nabla_ssa count =
+      k_divide(e, k_add_constant(e, panel->columns, LINES - 1), LINES);
+  nabla_ssa steps = nabla_emit_dense_steps(e, panel->count);
+  k_loop_begin(e, &outer, zero, along_k ? count : steps, 1, 0, NULL);
+  k_loop_begin(e, &inner, zero, along_k ? steps : count, 1, 0, NULL);
+  if (along_k)
+    pack_step(e, &w, panel, outer.induction, inner.induction);
+  else
+    pack_step(e, &w, panel, inner.induction, outer.induction);
+  k_loop_end(e, &inner, NULL);
+  k_loop_end(e, &outer, NULL);
 }
