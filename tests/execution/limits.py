@@ -172,6 +172,7 @@ def sizes_that_differ():
         f.give(f.op("nabla.reshape %s : %s -> %s" % (x, x_type, to)), to, None)
     add_scans(case)
     add_casts(case)
+    add_epilogues(case)
     case("reshape that leaves a rest", infer, [(36,)], "nabla.reshape")
     case("reshape of none to some", lambda f: reshape_static(f), [(0,)],
          "nabla.reshape")
@@ -209,6 +210,28 @@ def add_scans(case):
                     "\n  nabla.yield %%a : %s\n}" % (
                         x, x_type, n, x_type, row, row)), row, None)
     case("scan: a length below 0", counted, [(3,), -1], "nabla.scan")
+
+
+def add_epilogues(case):
+    """Batches of what kernels of convolutions read besides."""
+    shapes = (2, 64, 22), (64, 64, 3), (2, 64, 20)
+
+    def build(f):
+        (x, x_type), (k, k_type), (r, r_type) = (
+            f.argument(np.zeros(shape, f32), [] if i == 1 else [0])
+            for i, shape in enumerate(shapes))
+        y = f.op("nabla.conv_general %s, %s : %s, %s" % (x, k, x_type, k_type))
+        y = f.op("nabla.add %s, %s : %s, %s" % (y, r, r_type, r_type))
+        n = f.size(2)
+        b, b_type = f.argument(np.zeros(64, f32))
+        b = f.op("nabla.broadcast_in_dim %s dims = [1] sizes(%s) : %s -> %s" % (
+            b, n, b_type, r_type))
+        f.give(f.op("nabla.mul %s, %s : %s, %s" % (y, b, r_type, r_type)),
+               r_type, None)
+    for batch, size, text in ((3, 2, "nabla.add"), (1, 2, "nabla.add"),
+                              (2, 3, "nabla.mul"), (2, 0, "nabla.mul")):
+        case("an epilogue of %d and %d" % (batch, size), build,
+             [*shapes[:2], (batch, 64, 20), size, (64,)], text)
 
 
 def add_casts(case):

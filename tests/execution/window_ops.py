@@ -104,8 +104,8 @@ def placed(dims, order):
     return out
 
 
-def convolve(f, c, a, k, x, k_name, types, kind, hides):
-    """The op and its check."""
+def convolved(f, c, a, k, x, k_name, types, kind, hides):
+    """The op, its type, its values and their bound."""
     y = f.op("nabla.conv_general %s, %s%s : %s, %s" % (
         x, k_name, c.text(), *types))
     wide = [canonical(harness.widen(v).astype(np.longdouble), order)
@@ -121,8 +121,14 @@ def convolve(f, c, a, k, x, k_name, types, kind, hides):
         if any(c.orders[s][d] in hides[s] for s, d in sides):
             dims[i] = None
     back = np.argsort(c.orders[2])
-    f.give(y, tensor_type(placed(dims, c.orders[2]), kind),
-           close(want.transpose(back), bound.transpose(back), kind))
+    return (y, tensor_type(placed(dims, c.orders[2]), kind),
+            want.transpose(back), bound.transpose(back))
+
+
+def convolve(f, c, a, k, x, k_name, types, kind, hides):
+    """The op and its check."""
+    y, text, want, bound = convolved(f, c, a, k, x, k_name, types, kind, hides)
+    f.give(y, text, close(want, bound, kind))
 
 
 def add_conv(make, f, kind, spatial, number):

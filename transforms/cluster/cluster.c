@@ -281,42 +281,67 @@ static bool lower_all_along(clustering *s, MlirBlock block) {
   return good;
 }
 
+static void remark_conv(const nabla_conv *c) {
+  nabla_text text = {0};
+  nabla_text_add(&text, "computes conv_general");
+  for (int i = 0; i < c->step_count; i++)
+    nabla_text_add(&text, ", %s", op_name(c->steps[i].op));
+  nabla_text_add(&text, " by one kernel of %s", nabla_conv_kernel(&c->spec));
+  if (text.data)
+    nablaOptimizationRemark(mlirOperationGetLocation(c->op), false, "Cluster",
+                            "nabla-cluster", text.data);
+  nabla_text_deinit(&text);
+}
+
 static bool lower_conv(clustering *s, nabla_conv *c) {
-  char kernel[64], name[64], remark[64];
+  char kernel[64], name[64];
   bool is_done;
   nabla_text text = {0};
-  MlirOperation op = c->op;
   if (!nabla_conv_prepare(c)) return false;
   new_name(s, "", "conv", kernel);
   nabla_conv_emit(&c->spec, kernel, &text);
   const bool good =
-      make(s, op, &text, kernel, write_conv_call, c, name, &is_done);
+      make(s, c->op, &text, kernel, write_conv_call, c, name, &is_done);
   nabla_text_deinit(&text);
   if (!good) return false;
-  const MlirValue operands[] = {c->x, c->w};
-  const function_call named = {2, operands, 1, &c->result};
-  MlirOperation call = create_function_call(&named, op, name);
+  MlirValue operands[2 + 2 * NABLA_CONV_STEPS] = {c->x, c->w};
+  const intptr_t count = 2 + nabla_conv_arguments(c, operands + 2);
+  const function_call named = {count, operands, 1, &c->result};
+  MlirOperation call = create_function_call(&named, c->last, name);
   if (mlirOperationIsNull(call)) return false;
-  (void)snprintf(remark, sizeof remark,
-                 "computes conv_general by one kernel of %s",
-                 nabla_conv_kernel(&c->spec));
-  nablaOptimizationRemark(mlirOperationGetLocation(op), false, "Cluster",
-                          "nabla-cluster", remark);
+  remark_conv(c);
   MlirValue result = nabla_conv_finish(c, mlirOperationGetResult(call, 0));
   if (mlirValueIsNull(result)) return false;
-  nabla_op_replace(op, &result);
+  mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(c->last, 0), result);
+  nabla_conv_erase(c);
   return true;
 }
 
+static bool is_conv(MlirOperation op) {
+  return nabla_is(op, "nabla.conv_general");
+}
+
+/* The first convolution of a block after `op`, which may be null, or null. */
+static MlirOperation next_conv(MlirBlock block, MlirOperation op) {
+  op = mlirOperationIsNull(op) ? mlirBlockGetFirstOperation(block)
+                               : mlirOperationGetNextInBlock(op);
+  while (!mlirOperationIsNull(op) && !is_conv(op))
+    op = mlirOperationGetNextInBlock(op);
+  return op;
+}
+
 /* Convolutions, before clusters: conversions of their operands and results may
- * be in these. */
+ * be in these. An epilogue has no other one. */
 static bool lower_convs(clustering *s, MlirBlock block) {
   nabla_conv c;
   bool good = true;
-  MlirOperation op = mlirBlockGetFirstOperation(block);
+  MlirOperation op = next_conv(block, (MlirOperation){NULL});
   while (good && !mlirOperationIsNull(op)) {
-    MlirOperation next = mlirOperationGetNextInBlock(op);
-    if (nabla_conv_of(op, s->features, &c)) good = lower_conv(s, &c);
+    MlirOperation next = next_conv(block, op);
+    if (nabla_conv_of(op, s->features, &c)) {
+      nabla_conv_find_epilogue(&c);
+      good = lower_conv(s, &c);
+    }
     op = next;
   }
   return good;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
+#include <stdio.h>
 
 #include "dialect/verify/checks.h"
 #include "nabla/services.h"
@@ -150,6 +151,7 @@ bool nabla_conv_of(MlirOperation op, nabla_features features, nabla_conv *out) {
   set_input(out, padded);
   if (nabla_conv_objection(spec)) return false;
   join_rows(spec);
+  out->last = op;
   return is_worth(op, spec);
 }
 
@@ -161,7 +163,7 @@ static MlirValue emit(const nabla_conv *c, const char *name, intptr_t count,
                       const MlirNamedAttribute *attributes) {
   const nabla_op_spec spec = {name, count,           operands,  type ? 1 : -1,
                               type, attribute_count, attributes};
-  return mlirOperationGetResult(nabla_op_create(c->op, &spec), 0);
+  return mlirOperationGetResult(nabla_op_create(c->last, &spec), 0);
 }
 
 static MlirType with_element(MlirType type, MlirType element) {
@@ -188,7 +190,7 @@ static MlirValue ordered(const nabla_conv *c, intptr_t operand,
   const intptr_t rank = mlirShapedTypeGetRank(mlirValueGetType(value));
   read_order(c->op, key, rank, order);
   value = converted(c, value, mlirF32TypeGet(nabla_op_context(c->op)));
-  return nabla_value_transpose(c->op, value, rank, order);
+  return nabla_value_transpose(c->last, value, rank, order);
 }
 
 static MlirValue padded(const nabla_conv *c, MlirValue x) {
@@ -248,7 +250,7 @@ MlirValue nabla_conv_finish(const nabla_conv *c, MlirValue result) {
   read_order(c->op, "output_dims", rank, out_of);
   for (intptr_t i = 0; i < rank; i++) order[out_of[i]] = i;
   result = converted(c, result, mlirShapedTypeGetElementType(type));
-  return nabla_value_transpose(c->op, result, rank, order);
+  return nabla_value_transpose(c->last, result, rank, order);
 }
 
 /* ---- the call ------------------------------------------------------------ */
@@ -262,21 +264,43 @@ static void add_buffer(nabla_text *text, const char *name, MlirType type) {
   nabla_text_add(text, "\n");
 }
 
+static int words_of(const nabla_conv *c) {
+  return NABLA_CONV_WORDS + c->spec.operand_count;
+}
+
+static void add_operands(const nabla_conv *c, nabla_text *text) {
+  char name[16], buffer[24];
+  MlirValue values[2 * NABLA_CONV_STEPS];
+  nabla_conv_arguments(c, values);
+  for (int i = 0; i < c->spec.operand_count; i++) {
+    const MlirType type = mlirValueGetType(values[i]);
+    (void)snprintf(name, sizeof name, "o%d", i);
+    add_buffer(text, name, type);
+    (void)snprintf(buffer, sizeof buffer, "b%s", name);
+    nabla_cluster_add_address(text, buffer, type);
+    (void)snprintf(buffer, sizeof buffer, "bo%d_q", i);
+    nabla_cluster_add_word(text, words_of(c), NABLA_CONV_WORDS + i, buffer);
+  }
+}
+
 static void add_signature(const nabla_conv *c, const char *name,
                           nabla_text *text) {
+  nabla_conv_add_globals(c, text);
   nabla_text_add(text, "func.func private @%s(%%x: ", name);
   nabla_text_add_type(text, mlirValueGetType(c->x));
   nabla_text_add(text, ", %%w: ");
   nabla_text_add_type(text, mlirValueGetType(c->w));
+  nabla_conv_add_arguments(c, text);
   nabla_text_add(text, ") -> ");
   nabla_text_add_type(text, c->result);
   nabla_text_add(text,
                  " {\n  %%words = %s() : memref<%dxi64>\n"
                  "  %%zero = arith.constant 0 : index\n"
                  "  %%images = tensor.dim %%x, %%zero : ",
-                 "memref.alloca", NABLA_CONV_WORDS);
+                 "memref.alloca", words_of(c));
   nabla_text_add_type(text, mlirValueGetType(c->x));
   nabla_text_add(text, "\n  %%n = arith.index_cast %%images : index to i64\n");
+  nabla_conv_add_checks(c, text);
 }
 
 static void add_units(const nabla_conv *c, nabla_text *text) {
@@ -308,9 +332,10 @@ void nabla_conv_write_call(const nabla_conv *c, const char *name,
   nabla_cluster_add_address(text, "bw", w);
   nabla_cluster_add_address(text, "by", c->result);
   for (int i = 0; i < NABLA_CONV_WORDS; i++)
-    nabla_cluster_add_word(text, NABLA_CONV_WORDS, i, words[i]);
+    nabla_cluster_add_word(text, words_of(c), i, words[i]);
+  add_operands(c, text);
   add_units(c, text);
-  nabla_cluster_add_parallel(text, NABLA_CONV_WORDS, kernel);
+  nabla_cluster_add_parallel(text, words_of(c), kernel);
   nabla_text_add(text,
                  "  %%y = bufferization.to_tensor %%by restrict writable : ");
   nabla_cluster_add_memref(text, c->result);

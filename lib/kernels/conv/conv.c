@@ -135,6 +135,16 @@ nabla_ssa nabla_conv_gather(nabla_emitter *e, nabla_ssa address,
               all, mask, k_f32(e, NABLA_VECTOR, 0));
 }
 
+nabla_ssa nabla_conv_finished(const nabla_conv_body *b, nabla_ssa feature,
+                              nabla_ssa element, nabla_ssa mask,
+                              nabla_ssa value) {
+  const nabla_conv_spec *spec = b->spec;
+  const nabla_conv_place place = {feature, element, mask, b->operands};
+  return spec->epilogue
+             ? spec->epilogue(b->e, spec->epilogue_self, &place, value)
+             : value;
+}
+
 /* ---- the choice ---------------------------------------------------------- */
 
 static int is_by_rows(const nabla_conv_spec *spec) {
@@ -187,12 +197,14 @@ uint64_t nabla_conv_unit_products(const nabla_conv_spec *spec) {
 
 static void write_body(nabla_emitter *e, void *self) {
   const nabla_conv_spec *spec = self;
-  const nabla_conv_body b = {
-      .e = e,
-      .spec = spec,
-      .x = nabla_vector_function_pointer(e, NABLA_CONV_X),
-      .w = nabla_vector_function_pointer(e, NABLA_CONV_W),
-      .y = nabla_vector_function_pointer(e, NABLA_CONV_Y)};
+  nabla_conv_body b = {.e = e,
+                       .spec = spec,
+                       .x = nabla_vector_function_pointer(e, NABLA_CONV_X),
+                       .w = nabla_vector_function_pointer(e, NABLA_CONV_W),
+                       .y = nabla_vector_function_pointer(e, NABLA_CONV_Y)};
+  for (int i = 0; i < spec->operand_count; i++)
+    b.operands[i] =
+        nabla_vector_function_pointer(e, (unsigned)(NABLA_CONV_WORDS + i));
   if (is_by_rows(spec))
     nabla_conv_rows(&b);
   else

@@ -10,9 +10,27 @@
  */
 #define NABLA_CONV_DIMS 3
 
+/* Arrays that an epilogue reads, at most. */
+#define NABLA_CONV_OPERANDS 6
+
 /* Words of a kernel: the input [N, groups * features, in...], the kernel
- * [groups * outputs, features, window...], the result. */
+ * [groups * outputs, features, window...], the result, operands of the
+ * epilogue. */
 enum { NABLA_CONV_X, NABLA_CONV_W, NABLA_CONV_Y, NABLA_CONV_WORDS };
+
+/* Where a vector of results is, in values of the kernel: its feature of the
+ * result and its first element there, i64; lanes that exist, 0: all; addresses
+ * of the operands. */
+typedef struct nabla_conv_place {
+  unsigned feature, element, mask;
+  const unsigned *operands;
+} nabla_conv_place;
+
+/* Writes what becomes of a vector of 16 results before it is stored. */
+struct nabla_emitter;
+typedef unsigned nabla_conv_epilogue(struct nabla_emitter *e, const void *self,
+                                     const nabla_conv_place *place,
+                                     unsigned value);
 
 /* A convolution. All sizes are at least 1. */
 typedef struct nabla_conv_spec {
@@ -24,6 +42,10 @@ typedef struct nabla_conv_spec {
   int64_t low[NABLA_CONV_DIMS];
   uint64_t window[NABLA_CONV_DIMS], stride[NABLA_CONV_DIMS];
   uint64_t dilation[NABLA_CONV_DIMS];
+  nabla_conv_epilogue *epilogue; /* NULL: none */
+  const void *epilogue_self;
+  int operand_count;
+  uint32_t arrays; /* bit i: operand i has the shape of the result */
 } nabla_conv_spec;
 
 /* Why a convolution has no kernel, or NULL. */

@@ -112,6 +112,8 @@ typedef struct unit {
   /* addresses: of window 0 of the group's part, of w, of y of the panel */
   nabla_ssa image, w, y;
   nabla_ssa outputs; /* of the block */
+  nabla_ssa feature; /* the first of them in the result */
+  nabla_ssa element; /* of the result, of which y is the address */
   nabla_ssa first;   /* window of the panel */
   /* of each vector: pieces, or places of its windows; windows that exist */
   nabla_ssa bases[VECTORS_MOST][PIECES_MOST], masks[VECTORS_MOST][PIECES_MOST];
@@ -342,6 +344,22 @@ static void multiply_one(const unit *u, unsigned rows, nabla_ssa w,
   }
 }
 
+/* Requests what the epilogue will read of `rows` outputs: pieces of few lines,
+ * far from each other. */
+static void request(const unit *u, unsigned rows, nabla_ssa output) {
+  nabla_emitter *e = u->b->e;
+  const uint64_t bytes = (uint64_t)u->p.vectors * NABLA_LANES * 4;
+  nabla_ssa at = k_add(e, u->element, k_multiply(e, output, u->p.windows));
+  for (int i = 0; i < u->b->spec->operand_count; i++) {
+    if (!(u->b->spec->arrays >> i & 1)) continue;
+    nabla_ssa from = k_address(e, u->b->operands[i], k_multiply(e, at, 4));
+    for (unsigned r = 0; r < rows; r++)
+      for (uint64_t byte = 0; byte < bytes + 64; byte += 64)
+        nabla_emit_prefetch_far(
+            e, k_address(e, from, k_i64(e, 4 * r * u->p.windows + byte)));
+  }
+}
+
 /* Adds the products of `rows` outputs from `output` on with the packed
  * elements to the result, of which the masks `old` are there. */
 static void multiply(const unit *u, unsigned rows, nabla_ssa output,
@@ -352,6 +370,7 @@ static void multiply(const unit *u, unsigned rows, nabla_ssa output,
   nabla_loop depth;
   nabla_ssa at = k_add(e, k_multiply(e, output, u->p.depth), from);
   nabla_ssa w = k_address(e, u->w, k_multiply(e, at, 4));
+  if (u->b->spec->arrays) request(u, rows, output);
   for (unsigned i = 0; i < rows * vectors; i++)
     sums[i] = k_f32(e, NABLA_VECTOR, 0);
   k_loop_begin(e, &depth, k_i64(e, 0), count, 1, rows * vectors, sums);
@@ -397,6 +416,25 @@ static void add_chunk(const unit *u, nabla_ssa from) {
   k_loop_end(e, &tiles, NULL);
 }
 
+/* The epilogue, of sums that lie in the first-level cache. */
+static void finish(const unit *u) {
+  nabla_emitter *e = u->b->e;
+  nabla_loop rows;
+  k_loop_begin(e, &rows, k_i64(e, 0), u->outputs, 1, 0, NULL);
+  nabla_ssa from = k_multiply(e, rows.induction, u->p.windows);
+  nabla_ssa feature = k_add(e, u->feature, rows.induction);
+  for (unsigned v = 0; v < u->p.vectors; v++) {
+    nabla_ssa at = k_add_constant(e, from, (uint64_t)v * NABLA_LANES);
+    nabla_ssa to = k_address(e, u->y, k_multiply(e, at, 4));
+    nabla_ssa sum =
+        nabla_conv_load(e, to, u->kept[v], k_f32(e, NABLA_VECTOR, 0));
+    sum = nabla_conv_finished(u->b, feature, k_add(e, u->element, at),
+                              u->kept[v], sum);
+    nabla_conv_store(e, to, u->kept[v], sum);
+  }
+  k_loop_end(e, &rows, NULL);
+}
+
 static void write_unit(const nabla_conv_body *b, nabla_ssa number) {
   nabla_emitter *e = b->e;
   const nabla_conv_spec *spec = b->spec;
@@ -417,14 +455,16 @@ static void write_unit(const nabla_conv_body *b, nabla_ssa number) {
       nabla_conv_origin(b, k_address(e, b->x, k_multiply(e, part, image)));
   nabla_ssa output = k_add(e, k_multiply(e, group, spec->outputs), block);
   u.w = k_address(e, b->w, k_multiply(e, output, 4 * u.p.depth));
+  u.feature = output;
   output = k_add(e, k_multiply(e, part, spec->outputs), block);
-  nabla_ssa y = k_add(e, k_multiply(e, output, u.p.windows), u.first);
-  u.y = k_address(e, b->y, k_multiply(e, y, 4));
+  u.element = k_add(e, k_multiply(e, output, u.p.windows), u.first);
+  u.y = k_address(e, b->y, k_multiply(e, u.element, 4));
   find_windows(&u);
   k_loop_begin(e, &chunks, k_i64(e, 0), k_i64(e, u.p.depth), u.p.chunk, 0,
                NULL);
   add_chunk(&u, chunks.induction);
   k_loop_end(e, &chunks, NULL);
+  if (spec->epilogue) finish(&u);
 }
 
 void nabla_conv_panels(const nabla_conv_body *b) {

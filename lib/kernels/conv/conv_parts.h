@@ -11,6 +11,7 @@ typedef struct nabla_conv_body {
   nabla_emitter *e;
   const nabla_conv_spec *spec;
   nabla_ssa x, w, y; /* addresses */
+  nabla_ssa operands[NABLA_CONV_OPERANDS];
 } nabla_conv_body;
 
 /* Multiplications of an element of the result; results and elements of an image
@@ -57,6 +58,12 @@ void nabla_conv_store(nabla_emitter *e, nabla_ssa address, nabla_ssa mask,
 /* f32 at `address` and each of 16 numbers of elements (i32) from it. */
 nabla_ssa nabla_conv_gather(nabla_emitter *e, nabla_ssa address,
                             nabla_ssa elements, nabla_ssa mask);
+
+/* `value` behind the epilogue, if there is one: elements of an output from
+ * `element` on. */
+nabla_ssa nabla_conv_finished(const nabla_conv_body *b, nabla_ssa feature,
+                              nabla_ssa element, nabla_ssa mask,
+                              nabla_ssa value);
 
 /* conv_panels.c, conv_rows.c */
 uint64_t nabla_conv_panels_units(const nabla_conv_spec *spec);

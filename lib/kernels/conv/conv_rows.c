@@ -81,11 +81,13 @@ int nabla_conv_rows_pads(const nabla_conv_spec *spec) {
 /* A block of rows of one image and group. */
 typedef struct unit {
   const nabla_conv_body *b;
-  unsigned vectors;      /* of a row that are computed together */
-  uint64_t stride;       /* of windows of a row */
-  nabla_ssa image, w, y; /* image: where window 0 begins */
-  nabla_ssa row;         /* the address of its elements in the image */
-  nabla_ssa to;          /* and in y, of the first output */
+  unsigned vectors;         /* of a row that are computed together */
+  uint64_t stride;          /* of windows of a row */
+  nabla_ssa image, w, y;    /* image: where window 0 begins */
+  nabla_ssa row;            /* the address of its elements in the image */
+  nabla_ssa to;             /* and in y, of the first output */
+  nabla_ssa feature, first; /* of the result: the first ones of the unit */
+  nabla_ssa element;        /* and that at `to` */
   /* whether rows of windows are in the image, by place in dimensions 0, 1 */
   nabla_ssa inside[UNROLLED_MOST];
   int has_columns;               /* `columns` is known: */
@@ -226,11 +228,25 @@ static void add_looped(const unit *u, nabla_ssa *sums) {
   for (unsigned i = 0; i < count; i++) sums[i] = chunks.results[i];
 }
 
+static void store(const unit *u, unsigned output, unsigned v, nabla_ssa sum) {
+  nabla_emitter *e = u->b->e;
+  const uint64_t plane = output * nabla_conv_windows(u->b->spec);
+  const int is_whole = lanes_of(u) == NABLA_LANES;
+  nabla_ssa to = k_address(e, k_address(e, u->to, k_i64(e, 4 * plane)),
+                           k_multiply(e, u->at[v], 4));
+  nabla_ssa element = k_add(e, k_add_constant(e, u->element, plane), u->at[v]);
+  sum = nabla_conv_finished(u->b, k_add_constant(e, u->feature, output),
+                            element, is_whole ? 0 : u->kept, sum);
+  if (is_whole)
+    k_write_lanes(e, nabla_floats_at(to), k_i64(e, 0), sum);
+  else
+    nabla_conv_store(e, to, u->kept, sum);
+}
+
 /* Windows of the row from `column` on, which `known` is, or it is -1: then no
  * window has zeros. */
 static void write_vectors(unit *u, nabla_ssa column, int64_t known) {
   nabla_emitter *e = u->b->e;
-  const uint64_t plane = nabla_conv_windows(u->b->spec);
   nabla_ssa sums[NABLA_LOOP_MAX];
   const unsigned outputs = (unsigned)u->b->spec->outputs;
   for (unsigned v = 0; v < u->vectors; v++) {
@@ -252,15 +268,8 @@ static void write_vectors(unit *u, nabla_ssa column, int64_t known) {
   else
     add_looped(u, sums);
   for (unsigned o = 0; o < outputs; o++)
-    for (unsigned v = 0; v < u->vectors; v++) {
-      nabla_ssa to = k_address(e, k_address(e, u->to, k_i64(e, 4 * o * plane)),
-                               k_multiply(e, u->at[v], 4));
-      if (lanes_of(u) == NABLA_LANES)
-        k_write_lanes(e, nabla_floats_at(to), k_i64(e, 0),
-                      sums[o * u->vectors + v]);
-      else
-        nabla_conv_store(e, to, u->kept, sums[o * u->vectors + v]);
-    }
+    for (unsigned v = 0; v < u->vectors; v++)
+      store(u, o, v, sums[o * u->vectors + v]);
 }
 
 /* Which rows of the windows of row `row` are in the image. */
@@ -293,6 +302,7 @@ static void write_row(unit *u, nabla_ssa row) {
   nabla_loop columns;
   u->row = k_address(e, u->image, k_multiply(e, nabla_conv_row(u->b, row), 4));
   u->to = k_address(e, u->y, k_multiply(e, row, 4 * width_of(u)));
+  u->element = k_add(e, u->first, k_multiply(e, row, width_of(u)));
   if (has_rows_of_zeros(u->b->spec)) find_inside(u, row);
   if (nabla_conv_is_padded(u->b->spec, NABLA_CONV_DIMS - 1) || !last) {
     write_vectors(u, k_i64(e, 0), 0);
@@ -346,9 +356,9 @@ static void write_unit(const nabla_conv_body *b, nabla_ssa number) {
   u.w = k_address(
       e, b->w,
       k_multiply(e, group, 4 * spec->outputs * nabla_conv_depth(spec)));
-  u.y = k_address(
-      e, b->y,
-      k_multiply(e, part, 4 * spec->outputs * nabla_conv_windows(spec)));
+  u.feature = k_multiply(e, group, spec->outputs);
+  u.first = k_multiply(e, part, spec->outputs * nabla_conv_windows(spec));
+  u.y = k_address(e, b->y, k_multiply(e, u.first, 4));
   load_factors(&u);
   k_loop_begin(e, &rows, first, end, 1, 0, NULL);
   write_row(&u, rows.induction);
