@@ -230,3 +230,19 @@ func.func @packed_slices(%w: !nabla.implicit<3x2x16xf16, #nabla.int8<block = 0, 
   %z = nabla.sharding_constraint %y#0 : tensor<3x2x16xf16> sharding = #nabla.sharding<@m, [{}, {}, {"a"}]>
   return %z : tensor<3x2x16xf16>
 }
+
+// -----
+// A sum is joined into the pieces that its own layout has, where those of the
+// nabla.reshard behind it cannot be joined so.
+// CHECK-LABEL: @own_pieces
+nabla.mesh @m <["a"=4]>
+func.func @own_pieces(%x: tensor<8x8xf32> {nabla.sharding = #nabla.sharding<@m, [{}, {"a"}]>}, %w: tensor<8x8xf32> {nabla.sharding = #nabla.sharding<@m, [{}, {"a"}]>}) -> tensor<8x8xf32> {
+  // CHECK: %[[Y:.*]] = nabla.linear
+  // CHECK-NEXT: %[[P:.*]] = nabla.reduce_scatter sum %[[Y]] dim = 0 axes = ["a"] : tensor<8x8xf32> -> tensor<2x8xf32>
+  // CHECK-NOT: nabla.all_reduce
+  // CHECK: nabla.exp
+  %y = nabla.linear %x, %w {nabla.shardings = [#nabla.sharding<@m, [{"a"}, {}]>]} : tensor<8x8xf32>, tensor<8x8xf32>
+  %r = nabla.reshard %y : tensor<8x8xf32> sharding = #nabla.sharding<@m, [{"a":(1)2}, {"a":(2)2}]>
+  %e = nabla.exp %r : tensor<8x8xf32>
+  return %e : tensor<8x8xf32>
+}

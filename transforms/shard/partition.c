@@ -345,10 +345,22 @@ static nabla_division natural_layout(partition *p, const nabla_shard_plan *it,
   return layout;
 }
 
+/* Whether a sum is joined into pieces where the result is brought to `to`. */
+static bool joins_pieces(partition *p, const nabla_shard_plan *it,
+                         intptr_t index, const nabla_division *to) {
+  const nabla_division natural = natural_layout(p, it, index, to);
+  for (uint32_t i = 0; i < it->factors.count; i++)
+    if (it->factors.all[i].kind == NABLA_FACTOR_REDUCE && it->lists[i].count &&
+        nabla_reshard_scatters(p->shard, &natural, to, &it->lists[i]) >= 0)
+      return true;
+  return false;
+}
+
 /* The layout that users of a result expect: that of a nabla.reshard which alone
- * uses it, so that sums are joined into pieces at once. */
+ * uses it, so that sums are joined into pieces at once, unless they are by its
+ * own layout alone. */
 static nabla_division wanted_layout(partition *p, const nabla_shard_plan *it,
-                                    MlirValue value) {
+                                    intptr_t index, MlirValue value) {
   const nabla_division to = layout_of(p, value);
   MlirOpOperand use = mlirValueGetFirstUse(value);
   if (!it->is_divided || !nabla_layout_takes(to.type) ||
@@ -361,6 +373,8 @@ static nabla_division wanted_layout(partition *p, const nabla_shard_plan *it,
                       mlirOperationGetBlock(it->op)))
     return to;
   const nabla_division asked = layout_of(p, mlirOperationGetResult(user, 0));
+  if (joins_pieces(p, it, index, &to) && !joins_pieces(p, it, index, &asked))
+    return to;
   nabla_division *layout = nabla_layout_at(&p->map, value);
   if (!layout) return to;
   memcpy(layout->dims, asked.dims, sizeof layout->dims);
@@ -374,7 +388,7 @@ static bool finish_result(partition *p, const nabla_shard_plan *it,
   char message[NABLA_MESSAGE_SIZE];
   MlirType local;
   MlirValue value = mlirOperationGetResult(it->op, index);
-  const nabla_division to = wanted_layout(p, it, value);
+  const nabla_division to = wanted_layout(p, it, index, value);
   if (!nabla_layout_takes(to.type)) return true;
   result r = {.value = value,
               .now = value,
