@@ -97,6 +97,25 @@ static const char decoder[] =
     "  %y = nabla.add %r, %z : tensor<RxWxf32>, tensor<RxWxf32>\n"
     "  return %y : tensor<RxWxf32>\n}\n";
 
+/* A scan over layers with stacked weights. */
+static const char layers[] =
+    "nabla.mesh @m <[\"model\"=2]>\n"
+    "func.func @f(%x: tensor<RxWxf32> {nabla.name = \"x\"},\n"
+    "    %up: tensor<6xFxWxf32> {nabla.name = \"up\"},\n"
+    "    %down: tensor<6xWxFxf32> {nabla.name = \"down\"})\n"
+    "    -> (tensor<RxWxf32>, tensor<6xRxWxf32>) {\n"
+    "  %y:2 = nabla.scan init(%x : tensor<RxWxf32>)\n"
+    "      over(%up, %down : tensor<6xFxWxf32>, tensor<6xWxFxf32>)\n"
+    "      -> tensor<RxWxf32>, tensor<6xRxWxf32> {\n"
+    "  ^bb0(%c: tensor<RxWxf32>, %u: tensor<FxWxf32>,\n"
+    "      %d: tensor<WxFxf32>):\n"
+    "    %h = nabla.linear %c, %u : tensor<RxWxf32>, tensor<FxWxf32>\n"
+    "    %s = nabla.silu %h : tensor<RxFxf32>\n"
+    "    %p = nabla.linear %s, %d : tensor<RxFxf32>, tensor<WxFxf32>\n"
+    "    %q = nabla.add %c, %p : tensor<RxWxf32>, tensor<RxWxf32>\n"
+    "    nabla.yield %q, %p : tensor<RxWxf32>, tensor<RxWxf32>\n  }\n"
+    "  return %y#0, %y#1 : tensor<RxWxf32>, tensor<6xRxWxf32>\n}\n";
+
 /* The letters of types by numbers. */
 static nabla_text sized(const char *text, int rows) {
   nabla_text out = {0};
@@ -278,6 +297,8 @@ static const struct {
     {"decoder layer, few rows", decoder, 32, false, 97},
     {"decoder layer, many rows", decoder, 256, false, 95},
     {"its training, many rows", decoder, 256, true, 95},
+    {"scan, few rows", layers, 32, false, 100},
+    {"scan, many rows", layers, 256, false, 100},
 };
 
 /* Solves with a limit of memory (0: none) and runs: what was predicted, and

@@ -33,6 +33,7 @@ COLLECTIVE = re.compile(
     r"nabla\.(all_reduce|all_gather|reduce_scatter|all_to_all) .*axes = \[(.*?)\] : "
     r"tensor<(.*?)>(?: -> tensor<(.*?)>)?$")
 AXIS = re.compile(r'"(\w+)(?::\(\d+\)(\d+))?"')
+ROUNDS = re.compile(r"nabla\.scan .*over\([^:]*: tensor<(\d+)x")
 WIDTHS = {"f32": 4, "i64": 8, "i32": 4, "i1": 1}
 
 
@@ -58,6 +59,18 @@ def received(line, mesh):
     if name == "reduce_scatter":
         return (n - 1) * size(after)[0] * width
     return (n - 1) * (count // n) * width
+
+
+def received_in(body, mesh):
+    """The same of a function; of the bodies of its scans as often as they are run."""
+    total, rounds = 0, []
+    for line in body.split("\n"):
+        total += received(line, mesh) * int(np.prod(rounds, dtype=int))
+        if ROUNDS.search(line):
+            rounds.append(int(ROUNDS.search(line).group(1)))
+        elif line.strip().startswith("}") and rounds:
+            rounds.pop()
+    return total
 
 
 def along(values, axes, rank):
@@ -216,7 +229,7 @@ class Group:
         mesh = dict(self.mesh)
         bodies = re.split(r"\n  func\.func ", text)[1:]
         for i, (f, body) in enumerate(zip(functions, bodies)):
-            found = sum(received(line, mesh) for line in body.split("\n"))
+            found = received_in(body, mesh)
             if found != f["bytes_exchanged"]:
                 self.fail("bytes", i, found, f["bytes_exchanged"], body)
 

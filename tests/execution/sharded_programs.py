@@ -154,6 +154,30 @@ class Program:
                       number, shape[1], t, number, number, number, t, t,
                       number, t), shape)
 
+    def layers(self, x, shape):
+        """A scan over layers with stacked weights, which also gives each round's value;
+        a value from outside is used in it."""
+        n, k = shape
+        rounds, number = self.rng.choice((2, 3)), len(self.lines)
+        name = "x%d" % len(self.arguments)
+        self.arguments.append((name, (rounds, k, k)))
+        bias, _ = self.other(shape)
+        t, w, y = tensor(shape), tensor((k, k)), tensor((rounds, n, k))
+        i = str(number)
+        self.lines.append(
+            "%v{i}:2 = nabla.scan init({x} : {t}) over(%{name} : {all}) -> {t}, {y} {{\n"
+            "^bb0(%c{i}: {t}, %s{i}: {w}):\n"
+            "  %l{i} = nabla.linear %c{i}, %s{i} : {t}, {w}\n"
+            "  %d{i} = nabla.add %l{i}, {bias} : {t}, {t}\n"
+            "  %e{i} = nabla.tanh %d{i} : {t}\n"
+            "  nabla.yield %e{i}, %l{i} : {t}, {t}\n}}".format(
+                i=i, x=x, t=t, w=w, y=y, name=name, bias=bias,
+                all=tensor((rounds, k, k))))
+        self.values.append(("%%v%s#0" % i, shape))
+        last = "%%v%s#1" % i
+        self.emit("nabla.reshape %s : %s -> %s" % (
+            last, y, tensor((rounds * n, k))), (rounds * n, k))
+
     def text(self, divided):
         arguments = []
         for name, shape in self.arguments:
@@ -178,7 +202,7 @@ class Program:
 
 STEPS = ("unary", "binary", "binary", "linear", "linear", "transpose", "reshape",
          "along", "reduce", "slice", "concatenate", "flip", "gather", "best",
-         "loop")
+         "loop", "layers")
 
 
 def check(tool, folder, seed, turn):

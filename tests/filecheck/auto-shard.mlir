@@ -58,15 +58,16 @@ func.func @memory(%w: tensor<61440x4096xf32>) -> tensor<f32> {
 }
 
 // -----
-// A loop takes what is divided before it whole: gathered once, not at each step.
+// What a loop carries, takes slices of and stacks stays divided in it as before
+// it: nothing is exchanged in its rounds.
 // CHECK-LABEL: @loop
 nabla.mesh @m <["model"=4]>
 func.func @loop(%x: tensor<4x4096xf32>, %up: tensor<8192x4096xf32>, %c: tensor<8192xf32>) -> tensor<4x8192xf32> {
   // CHECK: %[[H:.*]] = nabla.linear %arg0, %arg1 : tensor<4x4096xf32>, tensor<2048x4096xf32>
-  // CHECK-NEXT: %[[G:.*]] = nabla.all_gather %[[H]] dim = 1 axes = ["model"]
-  // CHECK-NEXT: nabla.scan init(%arg2 : tensor<8192xf32>) over(%[[G]]
-  // CHECK-NOT: nabla.all_
-  // CHECK: return
+  // CHECK-NEXT: %[[Y:.*]]:2 = nabla.scan init(%arg2 : tensor<2048xf32>) over(%[[H]] : tensor<4x2048xf32>)
+  // CHECK-NOT: axes
+  // CHECK: nabla.all_gather %[[Y]]#1 dim = 1 axes = ["model"]
+  // CHECK-NEXT: return
   %h = nabla.linear %x, %up : tensor<4x4096xf32>, tensor<8192x4096xf32>
   %y:2 = nabla.scan init(%c : tensor<8192xf32>) over(%h : tensor<4x8192xf32>) -> tensor<8192xf32>, tensor<4x8192xf32> {
   ^bb0(%a: tensor<8192xf32>, %b: tensor<8192xf32>):
@@ -74,4 +75,55 @@ func.func @loop(%x: tensor<4x4096xf32>, %up: tensor<8192x4096xf32>, %c: tensor<8
     nabla.yield %s, %s : tensor<8192xf32>, tensor<8192xf32>
   }
   return %y#1 : tensor<4x8192xf32>
+}
+
+// -----
+// Layers with stacked weights: each is Megatron, joined once in a round.
+// CHECK-LABEL: @layers
+// CHECK-SAME: (%arg0: tensor<4x1024xf32>, %arg1: tensor<6x1024x1024xf32>, %arg2: tensor<6x1024x1024xf32>)
+nabla.mesh @m <["model"=4]>
+func.func @layers(%x: tensor<4x1024xf32>, %up: tensor<6x4096x1024xf32>, %down: tensor<6x1024x4096xf32>) -> tensor<4x1024xf32> {
+  // CHECK-NEXT: %[[Y:.*]] = nabla.scan init(%arg0 : tensor<4x1024xf32>) over(%arg1, %arg2 : tensor<6x1024x1024xf32>, tensor<6x1024x1024xf32>)
+  // CHECK-NEXT: ^bb0(%[[C:.*]]: tensor<4x1024xf32>, %[[U:.*]]: tensor<1024x1024xf32>, %[[D:.*]]: tensor<1024x1024xf32>)
+  // CHECK-NEXT: %[[H:.*]] = nabla.linear %[[C]], %[[U]]
+  // CHECK-NEXT: %[[S:.*]] = nabla.silu %[[H]] : tensor<4x1024xf32>
+  // CHECK-NEXT: %[[P:.*]] = nabla.linear %[[S]], %[[D]]
+  // CHECK-NEXT: %[[R:.*]] = nabla.all_reduce sum %[[P]] axes = ["model"] : tensor<4x1024xf32>
+  // CHECK-NEXT: nabla.yield %[[R]]
+  // CHECK: return %[[Y]]
+  %y = nabla.scan init(%x : tensor<4x1024xf32>) over(%up, %down : tensor<6x4096x1024xf32>, tensor<6x1024x4096xf32>) -> tensor<4x1024xf32> {
+  ^bb0(%c: tensor<4x1024xf32>, %u: tensor<4096x1024xf32>, %d: tensor<1024x4096xf32>):
+    %h = nabla.linear %c, %u : tensor<4x1024xf32>, tensor<4096x1024xf32>
+    %s = nabla.silu %h : tensor<4x4096xf32>
+    %p = nabla.linear %s, %d : tensor<4x4096xf32>, tensor<1024x4096xf32>
+    nabla.yield %p : tensor<4x1024xf32>
+  }
+  return %y : tensor<4x1024xf32>
+}
+
+// -----
+// The body of a loop that ends when a condition says so takes its values whole:
+// they are gathered once, before it.
+// CHECK-LABEL: @whole_loop
+nabla.mesh @m <["model"=4]>
+func.func @whole_loop(%x: tensor<4x4096xf32>, %up: tensor<8192x4096xf32>, %n: tensor<i64>) -> tensor<4x8192xf32> {
+  // CHECK: %[[H:.*]] = nabla.linear %arg0, %arg1 : tensor<4x4096xf32>, tensor<2048x4096xf32>
+  // CHECK-NEXT: %[[G:.*]] = nabla.all_gather %[[H]] dim = 1 axes = ["model"]
+  // CHECK: nabla.while
+  // CHECK-NOT: nabla.all_
+  // CHECK: return
+  %h = nabla.linear %x, %up : tensor<4x4096xf32>, tensor<8192x4096xf32>
+  %zero = nabla.constant dense<0> : tensor<i64>
+  %one = nabla.constant dense<1> : tensor<i64>
+  %i, %y = nabla.while(%zero, %h) : tensor<i64>, tensor<4x8192xf32> cond {
+  ^bb0(%k: tensor<i64>, %a: tensor<4x8192xf32>):
+    %more = nabla.compare lt %k, %n : tensor<i64>, tensor<i64>
+    nabla.condition %more, %k, %a : tensor<i1>, tensor<i64>, tensor<4x8192xf32>
+  } do {
+  ^bb0(%k: tensor<i64>, %a: tensor<4x8192xf32>):
+    %next = nabla.add %k, %one : tensor<i64>, tensor<i64>
+    %b = nabla.exp %a : tensor<4x8192xf32>
+    nabla.yield %next, %b : tensor<i64>, tensor<4x8192xf32>
+  }
+  return %y : tensor<4x8192xf32>
 }

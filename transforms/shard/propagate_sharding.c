@@ -175,13 +175,18 @@ static bool ask_op(propagation *p, MlirOperation op) {
     return false;
   MlirAttribute list = get(op, NABLA_SHARDINGS);
   if (mlirAttributeIsNull(list) || !mlirAttributeIsAArray(list)) return true;
-  for (intptr_t r = 0; r < mlirArrayAttrGetNumElements(list) &&
-                       r < mlirOperationGetNumResults(op);
-       r++)
+  const intptr_t results = mlirOperationGetNumResults(op);
+  for (intptr_t r = 0; r < mlirArrayAttrGetNumElements(list); r++) {
+    MlirValue value =
+        r < results
+            ? mlirOperationGetResult(op, r)
+            : mlirBlockGetArgument(nabla_region_block(op, 0),
+                                   nabla_scan_read(op).carries + r - results);
     if (nabla_sharding_is(mlirArrayAttrGetElement(list, r)) &&
-        !ask(p, mlirOperationGetLocation(op), mlirOperationGetResult(op, r),
+        !ask(p, mlirOperationGetLocation(op), value,
              mlirArrayAttrGetElement(list, r), false))
       return false;
+  }
   return true;
 }
 

@@ -70,8 +70,8 @@ static void put_node(const nabla_shard_problem *p, size_t n,
                 out);
     put_layouts(p->grid, "results", node->options->result_count, o->results,
                 out);
-    put_double(out, "seconds", o->seconds);
-    put_u64(out, "bytes_exchanged", o->joins.bytes);
+    put_double(out, "seconds", o->seconds * (double)node->times);
+    put_u64(out, "bytes_exchanged", o->joins.bytes * node->times);
     nabla_json_out_object_end(out);
   }
   nabla_json_out_array_end(out);

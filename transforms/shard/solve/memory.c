@@ -89,12 +89,42 @@ static lifetime *value_at(const holding *h, uint32_t node, intptr_t result) {
   return &h->values[h->first[node] + (size_t)result];
 }
 
-/* The last moment of a use. */
+static bool is_slice(const nabla_shard_node *node) {
+  return nabla_shard_node_is_port(node) &&
+         nabla_shard_port_of(node->op, node->argument).kind == NABLA_PORT_SLICE;
+}
+
+/* The last moment of the outermost loop that is around a node and not around
+ * another: `around`, the loop of that; 0: none. */
+static uint32_t end_of_loop(const holding *h, uint32_t loop, uint32_t around) {
+  uint32_t end = 0;
+  for (; loop && loop != around; loop = h->p->loops[loop].parent)
+    end = moment_of(h, h->p->loops[loop].last);
+  return end;
+}
+
+/* The loop that a scan is, from a port: that of the node behind the ports. */
+static uint32_t loop_of_port(const holding *h, uint32_t node) {
+  const nabla_shard_node *port = &h->p->nodes[node];
+  size_t n = node;
+  while (n < h->p->node_count &&
+         mlirOperationEqual(h->p->nodes[n].op, port->op))
+    n++;
+  return n < h->p->node_count && h->p->nodes[n].loop != port->loop
+             ? h->p->nodes[n].loop
+             : 0;
+}
+
+/* The last moment of a use. Loops use what is around them until they end. */
 static uint32_t end_of_use(const holding *h, const nabla_shard_use *use) {
   if (use->operand == -2) return h->moments - 1;
-  MlirOperation op = h->p->nodes[use->b].op;
-  return use->operand == 0 && is_alias(op) ? value_at(h, use->b, 0)->end
-                                           : moment_of(h, use->b);
+  const nabla_shard_node *b = &h->p->nodes[use->b];
+  if (is_slice(b) ||
+      (use->operand == 0 && !nabla_shard_node_is_port(b) && is_alias(b->op)))
+    return value_at(h, use->b, 0)->end;
+  const uint32_t own = moment_of(h, use->b);
+  const uint32_t loop = end_of_loop(h, b->loop, h->p->nodes[use->a].loop);
+  return loop > own ? loop : own;
 }
 
 /* Whether an argument is a state that the function replaces. */
@@ -108,6 +138,7 @@ static bool is_replaced(const holding *h, uint32_t node) {
 static void take_over(holding *h, uint32_t node, intptr_t result,
                       const nabla_shard_use *last) {
   if (!last || last->operand < 0 || h->takes[last->b] ||
+      nabla_shard_node_is_port(&h->p->nodes[last->b]) ||
       !writes_over(h->p->nodes[last->b].op, last->operand))
     return;
   if (node < h->arguments) {
@@ -130,6 +161,15 @@ static void find_lifetimes(holding *h) {
       lifetime *value = value_at(h, (uint32_t)n, r);
       const nabla_shard_use *last = NULL;
       value->end = own;
+      if (nabla_shard_node_is_port(node)) {
+        const uint32_t loop =
+            end_of_loop(h, loop_of_port(h, (uint32_t)n), node->loop);
+        if (loop > own) value->end = loop;
+        value->is_free = is_slice(node);
+      } else if (!mlirOperationIsNull(node->op)) {
+        value->is_free =
+            value->is_free || is_alias(node->op) || is_made_late(node->op);
+      }
       for (size_t i = h->first_use[n]; i < h->first_use[n + 1]; i++) {
         const nabla_shard_use *use = &h->p->uses[h->uses[i]];
         if (use->result != r) continue;
@@ -138,9 +178,6 @@ static void find_lifetimes(holding *h) {
         value->end = end;
         last = use;
       }
-      if (!mlirOperationIsNull(node->op))
-        value->is_free =
-            value->is_free || is_alias(node->op) || is_made_late(node->op);
       take_over(h, (uint32_t)n, r, last);
     }
   }
@@ -218,7 +255,8 @@ static void hold_moment(holding *h, uint32_t node) {
   const nabla_shard_options *o = h->p->nodes[node].options;
   MlirOperation op = h->p->nodes[node].op;
   const uint32_t own = moment_of(h, node);
-  if (mlirOperationIsNull(op)) return;
+  if (mlirOperationIsNull(op) || nabla_shard_node_is_port(&h->p->nodes[node]))
+    return;
   const bool is_return = nabla_is(op, "func.return");
   uint64_t *bytes = add_load(h, false, node, is_return ? 0 : own,
                              is_return ? h->moments - 1 : own, o->count);

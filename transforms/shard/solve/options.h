@@ -1,6 +1,7 @@
 /* Options: the ways to divide one operation, or one argument, with the layouts
  * that each wants of operands and gives to results. Alike operations have the
- * same list of them. Functions are defined in options.c, options_ports.c. */
+ * same list of them. Functions are defined in options.c, options_ports.c and
+ * problem_scan.c. */
 #ifndef NABLA_TRANSFORMS_SHARD_SOLVE_OPTIONS_H
 #define NABLA_TRANSFORMS_SHARD_SOLVE_OPTIONS_H
 
@@ -44,6 +45,23 @@ const nabla_shard_options *nabla_options_of_op(nabla_option_lists *lists,
 const nabla_shard_options *nabla_options_of_argument(nabla_option_lists *lists,
                                                      MlirOperation function,
                                                      intptr_t index);
+/* What a scan keeps in one layout in all rounds. Operands of the options are
+ * what is given and what a round ends with, as far as there are such; the
+ * result of an output is that of the scan. */
+typedef enum nabla_port_kind {
+  NABLA_PORT_CARRY,
+  NABLA_PORT_SLICE,
+  NABLA_PORT_OUTPUT,
+} nabla_port_kind;
+typedef struct nabla_shard_port {
+  nabla_port_kind kind;
+  MlirValue given, inside, ended, result; /* null where there is none */
+} nabla_shard_port;
+nabla_shard_port nabla_shard_port_of(MlirOperation scan, intptr_t index);
+const nabla_shard_options *nabla_options_of_port(nabla_option_lists *lists,
+                                                 MlirOperation scan,
+                                                 intptr_t index);
+
 void nabla_option_lists_deinit(nabla_option_lists *lists);
 
 /* ---- for options.c and options_ports.c ---- */

@@ -187,6 +187,86 @@ const nabla_shard_options *nabla_options_of_argument(nabla_option_lists *lists,
   return lists->failed ? NULL : a.out;
 }
 
+/* ---- ports of scans ---- */
+
+typedef struct port {
+  nabla_option_lists *lists;
+  nabla_shard_options *out;
+  MlirAttribute sharding; /* of the result, as it was annotated */
+  nabla_port_kind kind;
+  MlirType one, all; /* of a round, of all rounds */
+} port;
+
+/* The layout of all slices, from that of one. */
+static nabla_division stacked(const nabla_division *one, MlirType type) {
+  nabla_division all = nabla_layout_whole(type);
+  for (intptr_t d = 0; d < one->rank; d++) all.dims[d + 1] = one->dims[d];
+  return all;
+}
+
+static void try_port(void *self, const nabla_atom_list *lists) {
+  port *p = self;
+  char message[NABLA_MESSAGE_SIZE];
+  MlirType local;
+  nabla_division one = nabla_layout_whole(p->one);
+  memcpy(one.dims, lists, (size_t)one.rank * sizeof *lists);
+  const nabla_division all =
+      p->kind == NABLA_PORT_CARRY ? one : stacked(&one, p->all);
+  if (!nabla_layout_local(p->lists->grid, &one, &local, message) ||
+      !nabla_layout_local(p->lists->grid, &all, &local, message) ||
+      (p->kind != NABLA_PORT_SLICE &&
+       !nabla_option_keeps(p->lists->grid, p->sharding, &all)))
+    return;
+  nabla_shard_option *o = nabla_option_add(p->lists, p->out);
+  if (!o) return;
+  o->operands[0] = p->kind == NABLA_PORT_SLICE ? all : one;
+  if (p->kind == NABLA_PORT_CARRY) o->operands[1] = one;
+  o->results[0] = p->kind == NABLA_PORT_OUTPUT ? all : one;
+}
+
+static MlirAttribute annotated(MlirOperation scan, MlirValue result) {
+  MlirAttribute list =
+      mlirOperationGetAttributeByName(scan, nabla_ref(NABLA_SHARDINGS));
+  if (mlirValueIsNull(result) || mlirAttributeIsNull(list) ||
+      !mlirAttributeIsAArray(list))
+    return mlirAttributeGetNull();
+  return mlirArrayAttrGetElement(list, mlirOpResultGetResultNumber(result));
+}
+
+const nabla_shard_options *nabla_options_of_port(nabla_option_lists *lists,
+                                                 MlirOperation scan,
+                                                 intptr_t index) {
+  bool takes[NABLA_MAX_RANK];
+  const nabla_shard_port at = nabla_shard_port_of(scan, index);
+  MlirValue one = mlirValueIsNull(at.inside) ? at.ended : at.inside;
+  MlirValue all = mlirValueIsNull(at.result) ? at.given : at.result;
+  port p = {.lists = lists,
+            .kind = at.kind,
+            .sharding = annotated(scan, at.result),
+            .one = mlirValueGetType(one),
+            .all = mlirValueGetType(all)};
+  const void **key = calloc(5, sizeof *key);
+  if (!key) return lists->failed = true, NULL;
+  key[0] = "port";
+  key[1] = p.one.ptr;
+  key[2] = p.all.ptr;
+  key[3] = p.sharding.ptr;
+  key[4] = (const void *)(uintptr_t)(1 + at.kind);
+  p.out = nabla_options_find(lists, key, 5);
+  if (!p.out || p.out->count) return p.out;
+  p.out->operand_count = at.kind == NABLA_PORT_CARRY ? 2 : 1;
+  p.out->result_count = 1;
+  const intptr_t rank = nabla_array_rank(p.one);
+  for (intptr_t d = 0; d < rank; d++) takes[d] = nabla_array_dim(p.one, d) > 1;
+  nabla_options_assign(lists->grid, (uint32_t)rank, takes, try_port, &p);
+  if (!p.out->count) { /* an annotation that cannot be met */
+    const nabla_atom_list whole[NABLA_MAX_RANK] = {{0}};
+    p.sharding = mlirAttributeGetNull();
+    try_port(&p, whole);
+  }
+  return lists->failed || !p.out->count ? NULL : p.out;
+}
+
 /* ---- one way ---- */
 
 bool nabla_options_are_given(MlirOperation op) {

@@ -7,10 +7,57 @@
 #include "transforms/shard/ties.h"
 #include "transforms/state/state.h"
 
+/* ---- values ---- */
+
+static size_t slot_of(const nabla_shard_values *v, const void *key) {
+  size_t at = ((uintptr_t)key >> 3) * 0x9e3779b97f4a7c15u;
+  at = (at >> 20) & (v->capacity - 1);
+  while (v->slots[at].key && v->slots[at].key != key)
+    at = (at + 1) & (v->capacity - 1);
+  return at;
+}
+
+static bool grow(nabla_shard_values *v) {
+  nabla_shard_values larger = {.capacity = v->capacity ? 2 * v->capacity : 256};
+  larger.slots = calloc(larger.capacity, sizeof *larger.slots);
+  if (!larger.slots) return false;
+  for (size_t i = 0; i < v->capacity; i++)
+    if (v->slots[i].key)
+      larger.slots[slot_of(&larger, v->slots[i].key)] = v->slots[i];
+  larger.count = v->count;
+  free(v->slots);
+  *v = larger;
+  return true;
+}
+
+static void set_value(nabla_shard_problem *p, MlirValue value, size_t node,
+                      intptr_t result) {
+  nabla_shard_values *v = &p->values;
+  if (2 * (v->count + 1) > v->capacity && !grow(v)) {
+    p->failed = true;
+    return;
+  }
+  const size_t at = slot_of(v, value.ptr);
+  v->slots[at].key = value.ptr;
+  v->slots[at].node = (uint32_t)node;
+  v->slots[at].result = result;
+  v->count++;
+}
+
+/* The node that a value is of; false: none. */
+static bool node_of(const nabla_shard_problem *p, MlirValue value,
+                    uint32_t *out_node, intptr_t *out_result) {
+  const nabla_shard_values *v = &p->values;
+  const size_t at = v->capacity ? slot_of(v, value.ptr) : 0;
+  if (!v->capacity || !v->slots[at].key) return false;
+  *out_node = v->slots[at].node;
+  *out_result = v->slots[at].result;
+  return true;
+}
+
 /* ---- nodes ---- */
 
-static void add_node(nabla_shard_problem *p, MlirOperation op,
-                     intptr_t argument, const nabla_shard_options *options) {
+static void add_node(nabla_shard_problem *p, nabla_shard_node node) {
   if (p->node_count == p->node_capacity) {
     const size_t capacity = p->node_capacity ? 2 * p->node_capacity : 64;
     nabla_shard_node *more = realloc(p->nodes, capacity * sizeof *more);
@@ -21,12 +68,11 @@ static void add_node(nabla_shard_problem *p, MlirOperation op,
     p->nodes = more;
     p->node_capacity = capacity;
   }
-  if (!options) p->failed = true;
-  p->nodes[p->node_count++] = (nabla_shard_node){op, argument, options};
+  if (!node.options) p->failed = true;
+  p->nodes[p->node_count++] = node;
 }
 
-static void add_use(nabla_shard_problem *p, uint32_t a, intptr_t result,
-                    uint32_t b, intptr_t operand) {
+static void add_use(nabla_shard_problem *p, nabla_shard_use use) {
   if (p->use_count == p->use_capacity) {
     const size_t capacity = p->use_capacity ? 2 * p->use_capacity : 64;
     nabla_shard_use *more = realloc(p->uses, capacity * sizeof *more);
@@ -37,35 +83,22 @@ static void add_use(nabla_shard_problem *p, uint32_t a, intptr_t result,
     p->uses = more;
     p->use_capacity = capacity;
   }
-  if (a != b)
-    p->uses[p->use_count++] = (nabla_shard_use){a, b, result, operand};
+  if (use.a != use.b) p->uses[p->use_count++] = use;
 }
 
-/* The node of an operation, by halving: nodes are in the order of the block. */
-static bool node_of(const nabla_shard_problem *p, MlirValue value,
-                    uint32_t *out_node, intptr_t *out_result) {
-  MlirBlock body = nabla_function_body(p->function);
-  *out_result = 0;
-  if (mlirValueIsABlockArgument(value)) {
-    *out_node = (uint32_t)mlirBlockArgumentGetArgNumber(value);
-    return mlirBlockEqual(mlirBlockArgumentGetOwner(value), body);
-  }
-  MlirOperation op = mlirOpResultGetOwner(value);
-  if (!mlirBlockEqual(mlirOperationGetBlock(op), body)) return false;
-  *out_result = mlirOpResultGetResultNumber(value);
-  size_t low = (size_t)mlirBlockGetNumArguments(body), high = p->node_count;
-  while (low < high) {
-    const size_t middle = (low + high) / 2;
-    if (mlirOperationEqual(p->nodes[middle].op, op)) {
-      *out_node = (uint32_t)middle;
-      return true;
+static uint32_t add_loop(nabla_shard_problem *p, uint32_t parent) {
+  if (p->loop_count == p->loop_capacity) {
+    const size_t capacity = p->loop_capacity ? 2 * p->loop_capacity : 8;
+    nabla_shard_loop *more = realloc(p->loops, capacity * sizeof *more);
+    if (!more) {
+      p->failed = true;
+      return 0;
     }
-    if (mlirOperationIsBeforeInBlock(p->nodes[middle].op, op))
-      low = middle + 1;
-    else
-      high = middle;
+    p->loops = more;
+    p->loop_capacity = capacity;
   }
-  return false;
+  p->loops[p->loop_count] = (nabla_shard_loop){.parent = parent};
+  return (uint32_t)p->loop_count++;
 }
 
 /* Whether an operation has to do with arrays as such. */
@@ -104,30 +137,68 @@ static MlirWalkResult use_inside(MlirOperation op, void *self) {
     MlirValue value = mlirOperationGetOperand(op, i);
     if (nabla_layout_takes(mlirValueGetType(value)) &&
         node_of(in->p, value, &from, &result))
-      add_use(in->p, from, result, in->node, -1);
+      add_use(in->p, (nabla_shard_use){from, in->node, result, -1,
+                                       in->p->nodes[in->node].times});
   }
   return MlirWalkResultAdvance;
 }
 
-static void read_uses(nabla_shard_problem *p, uint32_t node) {
-  MlirOperation op = p->nodes[node].op;
+static void use_value(nabla_shard_problem *p, MlirValue value, uint32_t node,
+                      intptr_t operand, uint64_t times) {
   uint32_t from;
   intptr_t result;
+  if (!mlirValueIsNull(value) && nabla_layout_takes(mlirValueGetType(value)) &&
+      node_of(p, value, &from, &result))
+    add_use(p, (nabla_shard_use){from, node, result, operand, times});
+}
+
+/* What is given to a scan, and what its rounds end with. */
+static void read_port(nabla_shard_problem *p, uint32_t node) {
+  const nabla_shard_node *n = &p->nodes[node];
+  const nabla_shard_port port = nabla_shard_port_of(n->op, n->argument);
+  const uint64_t rounds = n->times * nabla_shard_scan_rounds(n->op);
+  use_value(p, port.given, node, 0, n->times);
+  use_value(p, port.ended, node, port.kind == NABLA_PORT_CARRY, rounds);
+}
+
+static void read_uses(nabla_shard_problem *p, uint32_t node) {
+  MlirOperation op = p->nodes[node].op;
   if (mlirOperationIsNull(op)) return;
+  if (nabla_shard_node_is_port(&p->nodes[node])) {
+    read_port(p, node);
+    return;
+  }
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
-    MlirValue value = mlirOperationGetOperand(op, i);
-    if (!nabla_layout_takes(mlirValueGetType(value)) ||
-        !node_of(p, value, &from, &result))
-      continue;
     const intptr_t argument = replaced(p, op, i);
     if (argument >= 0)
-      add_use(p, from, result, (uint32_t)argument, -2);
+      use_value(p, mlirOperationGetOperand(op, i), (uint32_t)argument, -2, 1);
     else
-      add_use(p, from, result, node, i);
+      use_value(p, mlirOperationGetOperand(op, i), node, i,
+                p->nodes[node].times);
   }
   inside in = {p, node};
   if (mlirOperationGetNumRegions(op))
     mlirOperationWalk(op, use_inside, &in, MlirWalkPreOrder);
+}
+
+/* Uses by the node that uses, in the order in which they were found. */
+static bool sort_uses(nabla_shard_problem *p) {
+  size_t *at = calloc(p->node_count + 2, sizeof *at);
+  nabla_shard_use *sorted = malloc((p->use_count + 1) * sizeof *sorted);
+  const bool good = at && sorted;
+  for (size_t i = 0; good && i < p->use_count; i++) at[p->uses[i].b + 1]++;
+  for (size_t n = 0; good && n < p->node_count; n++) at[n + 1] += at[n];
+  for (size_t i = 0; good && i < p->use_count; i++)
+    sorted[at[p->uses[i].b]++] = p->uses[i];
+  free(at);
+  if (!good) {
+    free(sorted);
+    return false;
+  }
+  free(p->uses);
+  p->uses = sorted;
+  p->use_capacity = p->use_count + 1;
+  return true;
 }
 
 const nabla_division *nabla_shard_use_from(const nabla_shard_problem *p,
@@ -165,14 +236,16 @@ static const double *costs_of(nabla_shard_problem *p,
   for (size_t i = 0; i < index; i++) {
     const nabla_shard_use *other = &p->uses[i];
     if (p->nodes[other->a].options == a && p->nodes[other->b].options == b &&
-        other->result == use->result && other->operand == use->operand)
+        other->result == use->result && other->operand == use->operand &&
+        other->times == use->times)
       return edges[i].costs;
   }
   double *costs = malloc((size_t)a->count * b->count * sizeof *costs);
   if (!costs) return NULL;
   for (uint32_t i = 0; i < a->count; i++)
     for (uint32_t k = 0; k < b->count; k++)
-      costs[(size_t)i * b->count + k] = exchange_of(p, use, i, k).seconds;
+      costs[(size_t)i * b->count + k] =
+          (double)use->times * exchange_of(p, use, i, k).seconds;
   return costs;
 }
 
@@ -186,7 +259,8 @@ static bool fill_nodes(nabla_shard_problem *p) {
     double *costs = malloc((o->count + 1) * sizeof *costs);
     nodes[n] = (nabla_choice_node){o->count, costs};
     if (!costs) return false;
-    for (uint32_t i = 0; i < o->count; i++) costs[i] = o->all[i].seconds;
+    for (uint32_t i = 0; i < o->count; i++)
+      costs[i] = (double)p->nodes[n].times * o->all[i].seconds;
   }
   return true;
 }
@@ -204,6 +278,48 @@ static bool fill_edges(nabla_shard_problem *p) {
   return true;
 }
 
+/* ---- the function ---- */
+
+static void read_block(nabla_shard_problem *p, MlirBlock block, uint32_t loop,
+                       uint64_t times);
+
+static void read_scan(nabla_shard_problem *p, MlirOperation op, uint32_t loop,
+                      uint64_t times) {
+  const intptr_t count = nabla_shard_scan_ports(op);
+  for (intptr_t i = 0; i < count && !p->failed; i++) {
+    const nabla_shard_port port = nabla_shard_port_of(op, i);
+    if (!mlirValueIsNull(port.inside))
+      set_value(p, port.inside, p->node_count, 0);
+    if (!mlirValueIsNull(port.result))
+      set_value(p, port.result, p->node_count, 0);
+    add_node(p,
+             (nabla_shard_node){op, i, nabla_options_of_port(p->lists, op, i),
+                                times, loop});
+  }
+  const uint32_t own = p->failed ? 0 : add_loop(p, loop);
+  if (p->failed) return;
+  read_block(p, mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), own,
+             times * nabla_shard_scan_rounds(op));
+  p->loops[own].last = (uint32_t)p->node_count - 1;
+}
+
+static void read_block(nabla_shard_problem *p, MlirBlock block, uint32_t loop,
+                       uint64_t times) {
+  for (MlirOperation op = mlirBlockGetFirstOperation(block);
+       !mlirOperationIsNull(op) && !p->failed;
+       op = mlirOperationGetNextInBlock(op)) {
+    if (nabla_shard_scan_is_open(op)) {
+      read_scan(p, op, loop, times);
+      continue;
+    }
+    if (!counts(op) || (loop && nabla_is(op, "nabla.yield"))) continue;
+    for (intptr_t r = 0; r < mlirOperationGetNumResults(op); r++)
+      set_value(p, mlirOperationGetResult(op, r), p->node_count, r);
+    add_node(p, (nabla_shard_node){op, -1, nabla_options_of_op(p->lists, op),
+                                   times, loop});
+  }
+}
+
 bool nabla_shard_problem_read(MlirOperation function, nabla_option_lists *lists,
                               nabla_shard_problem *p) {
   MlirBlock body = nabla_function_body(function);
@@ -212,28 +328,29 @@ bool nabla_shard_problem_read(MlirOperation function, nabla_option_lists *lists,
                              .function = function,
                              .lists = lists};
   p->choice.memory = UINT64_MAX;
-  for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
-    add_node(p, (MlirOperation){NULL}, i,
-             nabla_options_of_argument(lists, function, i));
-  for (MlirOperation op = mlirBlockGetFirstOperation(body);
-       !mlirOperationIsNull(op) && !p->failed;
-       op = mlirOperationGetNextInBlock(op))
-    if (counts(op)) add_node(p, op, -1, nabla_options_of_op(lists, op));
+  (void)add_loop(p, 0); /* no loop */
+  for (intptr_t i = 0; i < mlirBlockGetNumArguments(body) && !p->failed; i++) {
+    set_value(p, mlirBlockGetArgument(body, i), p->node_count, 0);
+    add_node(
+        p, (nabla_shard_node){
+               {NULL}, i, nabla_options_of_argument(lists, function, i), 1, 0});
+  }
+  if (!p->failed) read_block(p, body, 0, 1);
   for (uint32_t n = 0; n < p->node_count && !p->failed; n++) read_uses(p, n);
   p->answer.chosen = calloc(p->node_count + 1, sizeof *p->answer.chosen);
-  return !p->failed && !lists->failed && p->answer.chosen && fill_nodes(p) &&
-         fill_edges(p) && nabla_shard_problem_hold(p);
+  return !p->failed && !lists->failed && p->answer.chosen && sort_uses(p) &&
+         fill_nodes(p) && fill_edges(p) && nabla_shard_problem_hold(p);
 }
 
 uint64_t nabla_shard_problem_bytes(const nabla_shard_problem *p,
                                    const uint32_t *chosen) {
   uint64_t all = 0;
   for (size_t n = 0; n < p->node_count; n++)
-    all += p->nodes[n].options->all[chosen[n]].joins.bytes;
+    all += p->nodes[n].times * p->nodes[n].options->all[chosen[n]].joins.bytes;
   for (size_t i = 0; i < p->use_count; i++)
-    all +=
-        exchange_of(p, &p->uses[i], chosen[p->uses[i].a], chosen[p->uses[i].b])
-            .bytes;
+    all += p->uses[i].times * exchange_of(p, &p->uses[i], chosen[p->uses[i].a],
+                                          chosen[p->uses[i].b])
+                                  .bytes;
   return all;
 }
 
@@ -253,5 +370,7 @@ void nabla_shard_problem_deinit(nabla_shard_problem *p) {
   free((void *)p->choice.edges);
   free(p->nodes);
   free(p->uses);
+  free(p->loops);
+  free(p->values.slots);
   free(p->answer.chosen);
 }

@@ -52,9 +52,35 @@ static bool is_said(MlirOperation op) {
          says_all(mlirOperationGetAttributeByName(op, nabla_ref("sharding")));
 }
 
+/* A scan, with its first port: results, then slices. */
+static void write_scan(const nabla_shard_problem *p, size_t node) {
+  MlirAttribute list[2 * NABLA_MAX_RESULTS], slices[NABLA_MAX_RESULTS];
+  MlirOperation op = p->nodes[node].op;
+  const intptr_t count = nabla_shard_scan_ports(op);
+  intptr_t results = 0, inputs = 0;
+  if (count > NABLA_MAX_RESULTS) return;
+  for (intptr_t i = 0; i < count; i++) {
+    MlirAttribute layout =
+        nabla_layout_attribute(p->grid, nabla_op_context(op),
+                               &chosen_of(p, node + (size_t)i)->results[0]);
+    if (nabla_shard_port_of(op, i).kind == NABLA_PORT_SLICE)
+      slices[inputs++] = layout;
+    else
+      list[results++] = layout;
+  }
+  memcpy(list + results, slices, (size_t)inputs * sizeof *slices);
+  mlirOperationSetAttributeByName(
+      op, nabla_ref(NABLA_SHARDINGS),
+      mlirArrayAttrGet(nabla_op_context(op), results + inputs, list));
+}
+
 static void write_op(const nabla_shard_problem *p, size_t node) {
   MlirAttribute list[NABLA_MAX_RESULTS];
   MlirOperation op = p->nodes[node].op;
+  if (nabla_shard_node_is_port(&p->nodes[node])) {
+    if (!p->nodes[node].argument) write_scan(p, node);
+    return;
+  }
   const intptr_t count = mlirOperationGetNumResults(op);
   if (!count || count > NABLA_MAX_RESULTS || is_said(op)) return;
   for (intptr_t r = 0; r < count; r++)
@@ -151,13 +177,12 @@ bool nabla_shard_problem_write(nabla_shard_problem *p) {
   bool good = write_arguments(p);
   size_t use = 0;
   for (size_t n = arguments; n < p->node_count && good; n++) {
+    while (use < p->use_count && p->uses[use].b < n) use++;
     const size_t first = use;
-    while (use < p->use_count &&
-           (p->uses[use].b == n ||
-            (p->uses[use].operand == -2 && n + 1 == p->node_count)))
-      use++;
+    while (use < p->use_count && p->uses[use].b == n) use++;
     write_op(p, n);
-    if (p->nodes[n].options->is_divided || has_regions(p->nodes[n].op))
+    if (!nabla_shard_node_is_port(&p->nodes[n]) &&
+        (p->nodes[n].options->is_divided || has_regions(p->nodes[n].op)))
       good = bring_operands(p, n, first, use);
   }
   return good;
