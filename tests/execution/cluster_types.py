@@ -108,6 +108,17 @@ def functions(p):
     return p.f
 
 
+def repeated(p, kind):
+    """Functions that are computed in f64, once for each row."""
+    rows, _ = p.f.argument(harness.narrow(p.rng.normal(0, 1, ROWS), kind))
+    p.shape = [ROWS, COLUMNS]
+    x = p.f.op("nabla.broadcast_in_dim %s dims = [0] : %s -> %s" % (
+        rows, tensor_type((ROWS,), kind), p.type(kind)))
+    for name in ("erf", "acos", "atanh", "log1p"):
+        p.op("%s %s" % (name, x), kind)
+    return p.f
+
+
 def reductions(p, kind):
     """All of an array without special values; a chain in front and behind."""
     columns = 5 * COLUMNS if "i8" in kind else COLUMNS  # vectors of 64 bytes
@@ -180,12 +191,13 @@ def test(s):
     rng = np.random.default_rng(harness.seed())
     cases = [(arithmetic, "i32"), (arithmetic, "f64", (1,)),
              (conversions, "f64"), (conversions, "i64"), (reductions, "ui8"),
-             (of_rows,), (places, "i32", (1,))]
+             (repeated, "f16"), (of_rows,), (places, "i32", (1,))]
     if sys.argv[2] == "medium":
         cases += [(arithmetic, kind) for kind in NUMBERS]
         cases += [(arithmetic, "i32", (0,)), (functions,)]
         cases += [(conversions, kind) for kind in DTYPES]
         cases += [(reductions, kind) for kind in NUMBERS]
+        cases += [(repeated, kind) for kind in ("f64", "f32", "bf16")]
         cases += [(places, kind, hide) for kind in ("i8", "i32", "f16", "f64")
                   for hide in ((), (1,))]
     for number, (case, *arguments) in enumerate(cases):

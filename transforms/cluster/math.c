@@ -90,11 +90,18 @@ static nabla_ssa emit_sqrt(const writer *w, const nabla_ssa *x) {
               type_of(w));
 }
 
+/* Of f64 a choice, not bits put together: LLVM would make them its copysign,
+ * as transforms/lower/formula.c says. */
 static nabla_ssa emit_copysign(const writer *w, const nabla_ssa *x) {
-  nabla_ssa sign = with_integer(w, "andi", bits_of(w, x[1]), sign_bit(w));
-  nabla_ssa size = bits_of(w, emit_abs(w, x));
-  return of_bits(w, k_op(w->b->e, "arith.ori %%v%u, %%v%u : %s", size, sign,
-                         bits_type(w)));
+  nabla_ssa above = emit_abs(w, x), bits = bits_of(w, x[1]);
+  if (w->is_wide) {
+    nabla_ssa below = with_integer(w, "cmpi slt,", bits, 0);
+    nabla_ssa minus = k_op(w->b->e, "arith.negf %%v%u : %s", above, type_of(w));
+    return choose(w, below, minus, above);
+  }
+  nabla_ssa sign = with_integer(w, "andi", bits, sign_bit(w));
+  return of_bits(w, k_op(w->b->e, "arith.ori %%v%u, %%v%u : %s",
+                         bits_of(w, above), sign, bits_type(w)));
 }
 
 static nabla_ssa emit_rint(const writer *w, const nabla_ssa *x) {
