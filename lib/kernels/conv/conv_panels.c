@@ -48,6 +48,18 @@ static unsigned pieces_of(const nabla_conv_spec *spec) {
   return rows <= PIECES_MOST ? (unsigned)rows : 0;
 }
 
+/* The depth of a panel, about `most`: whole features, if that is not much more;
+ * at most DEPTH_MOST. */
+static uint64_t chunk_of(const nabla_conv_spec *spec, uint64_t depth,
+                         uint64_t most) {
+  const uint64_t chunks = ceiling(depth, most);
+  const uint64_t whole =
+      ceiling(spec->features, chunks) * nabla_conv_positions(spec);
+  return whole <= most + most / 8 && whole <= DEPTH_MOST
+             ? whole
+             : ceiling(depth, chunks);
+}
+
 static plan plan_of(const nabla_conv_spec *spec) {
   plan p = {.rows = 6,
             .vectors = 1,
@@ -61,7 +73,7 @@ static plan plan_of(const nabla_conv_spec *spec) {
   }
   p.rows = (unsigned)ceiling(spec->outputs, ceiling(spec->outputs, p.rows));
   p.panels = ceiling(p.windows, (uint64_t)p.vectors * NABLA_LANES);
-  p.chunk = ceiling(p.depth, ceiling(p.depth, DEPTH_MOST / p.vectors));
+  p.chunk = chunk_of(spec, p.depth, DEPTH_MOST / p.vectors);
   const uint64_t wanted =
       p.panels * spec->groups < FEW_UNITS ? OUTPUTS_MOST / 4 : OUTPUTS_MOST;
   p.block = ceiling(wanted, p.rows) * p.rows;
@@ -293,34 +305,66 @@ static nabla_ssa mask_of(const unit *u, unsigned v, unsigned piece,
   return k_op(e, "arith.bitcast %%v%u : i16 to vector<16xi1>", bits);
 }
 
+/* Elements of the windows of vector `v`, `offset` bytes behind their first; of
+ * one position, whose masks are given. */
 static nabla_ssa window_elements(const unit *u, unsigned v, nabla_ssa offset,
-                                 nabla_ssa position) {
+                                 const nabla_ssa *masks) {
   nabla_emitter *e = u->b->e;
   if (!u->p.pieces)
     return nabla_conv_gather(e, nabla_conv_address(e, u->image, offset),
-                             u->places[v], mask_of(u, v, 0, position));
+                             u->places[v], masks[v]);
   nabla_ssa value = k_f32(e, NABLA_VECTOR, 0);
   for (unsigned p = 0; p < u->p.pieces; p++)
     value = nabla_conv_load(e, nabla_conv_address(e, u->bases[v][p], offset),
-                            mask_of(u, v, p, position), value);
+                            masks[v * u->p.pieces + p], value);
   return value;
 }
 
-/* Packs elements [from, from + count) of the depth. */
-static void pack(const unit *u, nabla_ssa from, nabla_ssa count) {
+static void find_masks(const unit *u, nabla_ssa position, nabla_ssa *out) {
+  const unsigned pieces = u->p.pieces ? u->p.pieces : 1;
+  for (unsigned v = 0; v < u->p.vectors; v++)
+    for (unsigned p = 0; p < pieces; p++)
+      out[v * pieces + p] = mask_of(u, v, p, position);
+}
+
+/* Writes row `row` of the panel. */
+static void pack_row(const unit *u, nabla_ssa row, nabla_ssa offset,
+                     const nabla_ssa *masks) {
   nabla_emitter *e = u->b->e;
-  nabla_loop depth;
-  k_loop_begin(e, &depth, k_i64(e, 0), count, 1, 0, NULL);
-  nabla_ssa k = k_add(e, from, depth.induction);
-  nabla_ssa offset = nabla_conv_offset(u->b, k);
-  nabla_ssa position = nabla_conv_rest(e, k, nabla_conv_positions(u->b->spec));
-  nabla_ssa to =
-      k_multiply(e, depth.induction, (uint64_t)u->p.vectors * NABLA_LANES);
+  nabla_ssa to = k_multiply(e, row, (uint64_t)u->p.vectors * NABLA_LANES);
   for (unsigned v = 0; v < u->p.vectors; v++)
     k_write_lanes(e, nabla_floats_at(e->scratch),
                   k_add_constant(e, to, (uint64_t)v * NABLA_LANES),
-                  window_elements(u, v, offset, position));
+                  window_elements(u, v, offset, masks));
+}
+
+/* Packs elements [from, from + count) of the depth: of each position those of
+ * all features, if they are a number of whole ones. */
+static void pack(const unit *u, nabla_ssa from, nabla_ssa count) {
+  nabla_emitter *e = u->b->e;
+  const uint64_t positions = nabla_conv_positions(u->b->spec);
+  nabla_ssa masks[VECTORS_MOST * PIECES_MOST];
+  nabla_loop depth, each;
+  if (u->p.chunk % positions) {
+    k_loop_begin(e, &depth, k_i64(e, 0), count, 1, 0, NULL);
+    nabla_ssa k = k_add(e, from, depth.induction);
+    find_masks(u, nabla_conv_rest(e, k, positions), masks);
+    pack_row(u, depth.induction, nabla_conv_offset(u->b, k), masks);
+    k_loop_end(e, &depth, NULL);
+    return;
+  }
+  const uint64_t plane = 4 * nabla_conv_plane(u->b->spec);
+  nabla_ssa first = k_multiply(e, k_divide(e, from, positions), plane);
+  nabla_ssa features = k_divide(e, count, positions);
+  k_loop_begin(e, &each, k_i64(e, 0), k_i64(e, positions), 1, 0, NULL);
+  nabla_ssa offset = k_add(e, nabla_conv_offset(u->b, each.induction), first);
+  find_masks(u, each.induction, masks);
+  k_loop_begin(e, &depth, k_i64(e, 0), features, 1, 0, NULL);
+  pack_row(u,
+           k_add(e, k_multiply(e, depth.induction, positions), each.induction),
+           k_add(e, offset, k_multiply(e, depth.induction, plane)), masks);
   k_loop_end(e, &depth, NULL);
+  k_loop_end(e, &each, NULL);
 }
 
 static void multiply_one(const unit *u, unsigned rows, nabla_ssa w,
