@@ -247,6 +247,8 @@ nabla_array *nabla_make_elements(const nabla_making *m, nabla_dtype_rule rule,
     ready[i] = nabla_make_broadcast(m, x, &shape);
     if (!ready[i]) return NULL;
   }
+  /* not a sum that wraps: as NumPy and JAX have it */
+  if (dtype == NABLA_DTYPE_BOOL && !strcmp(op, "nabla.add")) op = "nabla.or";
   const nabla_recording recording = {.op = op,
                                      .operand_count = count,
                                      .attribute_count = attribute ? 1 : 0,

@@ -90,6 +90,41 @@ Test(array_odd, the_largest_of_no_elements) {
   cr_expect(out.rank == 1 && !out.shape[0]);
 }
 
+Test(array_odd, sums_of_truth_values_do_not_wrap) {
+  const uint8_t a[4] = {0, 1, 0, 1}, b[4] = {0, 0, 1, 1};
+  const nabla_dense da = {(void *)(uintptr_t)a, NABLA_DTYPE_BOOL, 1, {4}},
+                    db = {(void *)(uintptr_t)b, NABLA_DTYPE_BOOL, 1, {4}};
+  nabla_array *x = nabla_array_of(scope, &da), *y = nabla_array_of(scope, &db);
+  nabla_array *results[2] = {nabla_add(x, y), nabla_mul(x, y)};
+  for (int i = 0; i < 2; i++) {
+    nabla_dense out;
+    cr_assert_eq(nabla_array_read(results[i], &out, &diag), NABLA_OK, "%s",
+                 diag.what);
+    cr_expect_eq(out.dtype, NABLA_DTYPE_BOOL);
+    for (int k = 0; k < 4; k++)
+      cr_expect_eq(((const uint8_t *)out.data)[k],
+                   i ? a[k] & b[k] : a[k] | b[k], "%d %d", i, k);
+  }
+}
+
+/* As NumPy and JAX have it. */
+Test(array_odd, none_of_no_elements_are_taken) {
+  nabla_dense y;
+  nabla_array *x = nabla_ones(scope, NABLA_DTYPE_F16, NABLA_DIMS(2, 0, 3));
+  nabla_array *none = nabla_zeros(scope, NABLA_DTYPE_I32, NABLA_DIMS(0, 4));
+  nabla_array *one = nabla_zeros(scope, NABLA_DTYPE_I32, NABLA_DIMS(1));
+  cr_assert_eq(nabla_array_read(nabla_take(x, none, -2), &y, &diag), NABLA_OK,
+               "%s", diag.what);
+  cr_expect(y.dtype == NABLA_DTYPE_F16 && y.rank == 4 && y.shape[0] == 2 &&
+            y.shape[1] == 0 && y.shape[2] == 4 && y.shape[3] == 3);
+  cr_expect(!nabla_take(x, one, 1));
+  cr_expect(nabla_scope_status(scope, &diag));
+  nabla_scope_clear(scope);
+  cr_expect(!nabla_take(x, nabla_convert(none, NABLA_DTYPE_F32), 1));
+  cr_expect(nabla_scope_status(scope, &diag));
+  nabla_scope_clear(scope);
+}
+
 Test(array_odd, products_of_truth_values_are_truth_values) {
   unsigned char values[4] = {1, 1, 1, 0};
   nabla_dense dense = {values, NABLA_DTYPE_BOOL, 2, {2, 2}};

@@ -118,6 +118,24 @@ nabla_array *nabla_scatter(nabla_array *x, nabla_array *indices,
                  nabla_make_convert(m, updates, nabla_make_dtype(x)), dims);
 }
 
+/* Rows of a dimension without elements, of which no index asks for one; NULL
+ * where one may. */
+static nabla_array *take_none(const nabla_making *m, const nabla_array *x,
+                              const nabla_array *indices, int64_t at) {
+  int64_t shape[NABLA_ARRAY_MAX_RANK];
+  uint32_t rank = 0;
+  bool is_empty = false;
+  for (uint32_t d = 0; d < x->dense.rank; d++) {
+    if (d != at) shape[rank++] = x->dense.shape[d];
+    for (uint32_t i = 0; d == at && i < indices->dense.rank; i++) {
+      is_empty = is_empty || !indices->dense.shape[i];
+      shape[rank++] = indices->dense.shape[i];
+    }
+  }
+  if (x->dense.shape[at] || !is_empty) return NULL;
+  return nabla_zeros(m->scope, nabla_make_dtype(x), rank, shape);
+}
+
 nabla_array *nabla_take(nabla_array *x, nabla_array *indices, int64_t dim) {
   NABLA_MAKE(m, take, x, indices);
   rows r;
@@ -125,12 +143,15 @@ nabla_array *nabla_take(nabla_array *x, nabla_array *indices, int64_t dim) {
   if (!m->scope || !nabla_make_dim(m, dim, x->dense.rank, &at)) return NULL;
   if (x->dense.rank + indices->dense.rank > NABLA_ARRAY_MAX_RANK)
     return NABLA_MAKE_FAIL(m, "a rank above %d", NABLA_ARRAY_MAX_RANK);
+  nabla_array *starts = from_start(m, indices, x->dense.shape[at]);
+  if (!starts) return NULL;
+  nabla_array *none = take_none(m, x, indices, at);
+  if (none) return none;
   describe_rows(x->dense.rank, indices->dense.rank, at, &r);
   for (uint32_t i = 0; i < x->dense.rank; i++)
     sizes[i] = x->dense.shape[i] < 0 ? -1 : x->dense.shape[i];
   sizes[at] = 1;
-  return gather(m, x, from_start(m, indices, x->dense.shape[at]), &r.dims,
-                sizes);
+  return gather(m, x, starts, &r.dims, sizes);
 }
 
 nabla_array *nabla_at(nabla_array *x, int64_t dim, nabla_array *indices,
