@@ -4,6 +4,10 @@
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <mlir-c/Dialect/LLVM.h>
+#include <stdio.h>
+
+#include "dialect/encoding/encoding.h"
+#include "transforms/ir/llvm_ops.h"
 
 MlirType nabla_table_pointer(MlirContext context) {
   return mlirLLVMPointerTypeGet(context, 0);
@@ -37,4 +41,40 @@ MlirValue nabla_table_address(MlirOperation before, MlirValue base,
   nabla_op_spec spec = {
       "llvm.getelementptr", 1, &base, 1, &pointer, 2, attributes};
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
+}
+
+/* The function of the module that stores a descriptor of this rank. */
+static MlirAttribute storing_function(MlirOperation module, intptr_t rank) {
+  static const char *const sizes[] = {"", ", array<%d x i64>, array<%d x i64>"};
+  char name[64], fields[64], text[512];
+  MlirContext context = nabla_op_context(module);
+  MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0));
+  (void)snprintf(name, sizeof name, "nabla_store_descriptor_%d", (int)rank);
+  (void)snprintf(fields, sizeof fields, sizes[rank > 0], (int)rank, (int)rank);
+  (void)snprintf(text, sizeof text,
+                 "func.func private @%s(%%descriptor: !llvm.struct<(ptr, ptr, "
+                 "i64%s)>, %%place: !llvm.ptr) attributes {passthrough = "
+                 "[\"noinline\"]} {\n"
+                 "  llvm.store %%descriptor, %%place : !llvm.struct<(ptr, ptr, "
+                 "i64%s)>, !llvm.ptr\n"
+                 "  return\n}\n",
+                 name, fields, fields);
+  if (!nabla_module_has(mlirBlockGetFirstOperation(body), name))
+    mlirBlockAppendOwnedOperation(
+        body, mlirOperationCreateParse(context, nabla_ref(text),
+                                       nabla_ref("argument-table")));
+  return mlirFlatSymbolRefAttrGet(context, nabla_ref(name));
+}
+
+void nabla_table_store(MlirOperation module, MlirOperation before,
+                       MlirValue buffer, MlirValue place) {
+  MlirContext context = nabla_op_context(before);
+  const intptr_t rank = mlirShapedTypeGetRank(mlirValueGetType(buffer));
+  MlirValue descriptor = nabla_table_op(before, NABLA_CAST, buffer,
+                                        nabla_table_descriptor(context, rank));
+  MlirValue operands[] = {descriptor, place};
+  MlirNamedAttribute callee =
+      nabla_named(context, "callee", storing_function(module, rank));
+  nabla_op_spec store = {"func.call", 2, operands, 0, NULL, 1, &callee};
+  nabla_op_create(before, &store);
 }

@@ -30,4 +30,11 @@ MlirValue nabla_table_op(MlirOperation before, const char *name,
 MlirValue nabla_table_address(MlirOperation before, MlirValue base,
                               int64_t offset);
 
+/* Stores the descriptor of a buffer at `place`, before `before`, by a call of a
+ * private function that is added to the module. Stores to places that are not
+ * known may all alias: in one stretch of code LLVM's schedulers would compare
+ * each with each. A call ends a stretch. */
+void nabla_table_store(MlirOperation module, MlirOperation before,
+                       MlirValue buffer, MlirValue place);
+
 #endif

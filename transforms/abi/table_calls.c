@@ -148,6 +148,7 @@ static void passed_deinit(passed *p) {
 
 /* The tables made in a module. */
 typedef struct table_maker {
+  MlirOperation module;
   MlirBlock body; /* of the module */
   unsigned arrays;
 } table_maker;
@@ -208,9 +209,27 @@ static void copy_entries(table_maker *m, MlirOperation before, const passed *p,
 
 /* ---- calls ---- */
 
+/* Number of long descriptors of a table from which a function stores them. */
+#define STORED_MIN 16
+
+static bool has_many_long(MlirOperation cast) {
+  intptr_t count = 0;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(cast); i++) {
+    MlirValue buffer = mlirOperationGetOperand(cast, i);
+    count += mlirValueIsNull(read_from(buffer)) &&
+             !is_short(mlirValueGetType(buffer));
+  }
+  return count >= STORED_MIN;
+}
+
 /* Stores the descriptor of a buffer. */
-static void store_descriptor(MlirOperation before, MlirValue buffer,
-                             MlirValue place) {
+static void store_descriptor(const table_maker *m, MlirOperation before,
+                             MlirValue buffer, MlirValue place,
+                             bool calls_for_long) {
+  if (!is_short(mlirValueGetType(buffer)) && calls_for_long) {
+    nabla_table_store(m->module, before, buffer, place);
+    return;
+  }
   MlirValue descriptor = nabla_known_buffer_descriptor(before, buffer);
   if (!is_short(mlirValueGetType(buffer))) {
     store(before, descriptor, place);
@@ -221,9 +240,10 @@ static void store_descriptor(MlirOperation before, MlirValue buffer,
         nabla_table_address(before, place, 8));
 }
 
-static void fill(MlirOperation call, MlirOperation cast, MlirValue table,
-                 const passed *p) {
+static void fill(const table_maker *m, MlirOperation call, MlirOperation cast,
+                 MlirValue table, const passed *p) {
   const bool copies = p->copied >= COPIED_MIN;
+  const bool calls_for_long = has_many_long(cast);
   int64_t next = 8 * (int64_t)p->count; /* offset of the next descriptor */
   for (intptr_t i = 0; i < p->count; i++) {
     MlirValue buffer = mlirOperationGetOperand(cast, i);
@@ -232,7 +252,7 @@ static void fill(MlirOperation call, MlirOperation cast, MlirValue table,
     if (mlirValueIsNull(place)) {
       place = nabla_table_address(call, table, next);
       next += descriptor_bytes(mlirValueGetType(buffer));
-      store_descriptor(call, buffer, place);
+      store_descriptor(m, call, buffer, place, calls_for_long);
     }
     store(call, place, nabla_table_address(call, table, 8 * (int64_t)i));
   }
@@ -251,7 +271,7 @@ static bool make_table(MlirOperation call, void *self) {
     MlirValue memory = allocate(call, bytes);
     MlirValue table = nabla_part_address(call, memory);
     if (p.copied >= COPIED_MIN) copy_entries(self, call, &p, table);
-    fill(call, cast, table, &p);
+    fill(self, call, cast, table, &p);
     mlirOperationSetOperand(call, 0, table);
     nabla_op_spec release = {"memref.dealloc", 1, &memory, 0, NULL, 0, NULL};
     nabla_op_create(mlirOperationGetNextInBlock(call), &release);
@@ -294,8 +314,9 @@ MlirLogicalResult nabla_run_table_calls(MlirOperation module,
                                         const nablaPassValue *values,
                                         void *prepared) {
   (void)values, (void)prepared;
-  table_maker m = {mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0)),
-                   0};
+  table_maker m = {
+      .module = module,
+      .body = mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0))};
   const MlirLogicalResult made =
       nabla_ops_each(module, has_buffers, make_table, &m);
   return mlirLogicalResultIsSuccess(made)

@@ -6,7 +6,6 @@
  * that it sees none. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
-#include <stdio.h>
 
 #include "dialect/encoding/encoding.h"
 #include "transforms/abi/argument_table.h"
@@ -131,47 +130,15 @@ static void settle(MlirOperation function, MlirOperation end, intptr_t number) {
   take(alloc, number);
 }
 
-/* The function of the module that stores a descriptor of this rank. Stores to
- * places that are not known may all alias: in one stretch of code LLVM's
- * scheduler would compare each with each. A call ends a stretch. */
-static MlirAttribute storing_function(MlirOperation module, intptr_t rank) {
-  static const char *const sizes[] = {"", ", array<%d x i64>, array<%d x i64>"};
-  char name[64], fields[64], text[512];
-  MlirContext context = nabla_op_context(module);
-  MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0));
-  (void)snprintf(name, sizeof name, "nabla_store_descriptor_%d", (int)rank);
-  (void)snprintf(fields, sizeof fields, sizes[rank > 0], (int)rank, (int)rank);
-  (void)snprintf(text, sizeof text,
-                 "func.func private @%s(%%descriptor: !llvm.struct<(ptr, ptr, "
-                 "i64%s)>, %%place: !llvm.ptr) attributes {passthrough = "
-                 "[\"noinline\"]} {\n"
-                 "  llvm.store %%descriptor, %%place : !llvm.struct<(ptr, ptr, "
-                 "i64%s)>, !llvm.ptr\n"
-                 "  return\n}\n",
-                 name, fields, fields);
-  if (!nabla_module_has(mlirBlockGetFirstOperation(body), name))
-    mlirBlockAppendOwnedOperation(
-        body, mlirOperationCreateParse(context, nabla_ref(text),
-                                       nabla_ref("table-results")));
-  return mlirFlatSymbolRefAttrGet(context, nabla_ref(name));
-}
-
 /* Stores the descriptors of what `end` returns in the table. */
 static void fill(MlirOperation module, MlirOperation end, MlirValue table) {
   MlirContext context = nabla_op_context(end);
   MlirType pointer = nabla_table_pointer(context);
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++) {
     MlirValue value = mlirOperationGetOperand(end, i);
-    const intptr_t rank = mlirShapedTypeGetRank(mlirValueGetType(value));
     MlirValue at = nabla_table_address(end, table, 8 * (int64_t)i);
     MlirValue place = nabla_table_op(end, "llvm.load", at, pointer);
-    MlirValue descriptor = nabla_table_op(
-        end, NABLA_CAST, value, nabla_table_descriptor(context, rank));
-    MlirValue operands[] = {descriptor, place};
-    MlirNamedAttribute callee =
-        nabla_named(context, "callee", storing_function(module, rank));
-    nabla_op_spec store = {"func.call", 2, operands, 0, NULL, 1, &callee};
-    nabla_op_create(end, &store);
+    nabla_table_store(module, end, value, place);
   }
 }
 

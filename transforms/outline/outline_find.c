@@ -181,13 +181,15 @@ static bool is_state(MlirValue value) {
 
 /* Whether a function of a copy may be made: one of calls alone, such as eight
  * of 32 layers, may take so many values that they need a table, through which
- * states cannot be written. */
+ * states cannot be written, or return so many that LLVM's schedulers take
+ * longer for the unpacking of them than for the calls. */
 static bool is_possible(const nabla_sequence *s, const nabla_repeat *r) {
-  intptr_t taken = 0;
+  intptr_t taken = 0, given = 0;
   bool has_state = false;
   for (size_t at = r->begin; at < r->begin + r->length; at++) {
     MlirOperation op = s->ops[at];
     if (!nabla_is(op, "func.call")) return true;
+    given += mlirOperationGetNumResults(op);
     for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
       const MlirValue operand = mlirOperationGetOperand(op, i);
       const size_t from = nabla_sequence_definition(s, operand);
@@ -195,7 +197,8 @@ static bool is_possible(const nabla_sequence *s, const nabla_repeat *r) {
       has_state = has_state || is_state(operand);
     }
   }
-  return !has_state || taken <= NABLA_TENSOR_ARGUMENTS_MAX;
+  return given <= NABLA_TENSOR_ARGUMENTS_MAX &&
+         (!has_state || taken <= NABLA_TENSOR_ARGUMENTS_MAX);
 }
 
 static size_t spared(const nabla_repeat *r) {
