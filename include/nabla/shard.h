@@ -176,7 +176,7 @@ NABLA_API void nabla_shard_map(nabla_function_callback callback, void *self,
 
 /* How values of devices are joined. */
 typedef enum nabla_shard_join {
-  NABLA_SHARD_SUM = 0,
+  NABLA_SHARD_SUM = 0, /* of numbers; sums of truth values are refused */
   NABLA_SHARD_MAX = 1,
   NABLA_SHARD_PROD = 2,
   NABLA_SHARD_MIN = 3,

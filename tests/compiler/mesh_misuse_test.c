@@ -94,6 +94,11 @@ static nabla_array *dim_before(nabla_scope *of, nabla_array *x) {
   (void)of;
   return nabla_all_to_all(x, 0, INT64_MIN, "x");
 }
+static nabla_array *sum_of_truth(nabla_scope *of, nabla_array *x) {
+  (void)of;
+  return nabla_all_reduce(nabla_convert(x, NABLA_DTYPE_BOOL), NABLA_SHARD_SUM,
+                          "x");
+}
 static nabla_array *no_axes(nabla_scope *of, nabla_array *x) {
   (void)of;
   return nabla_all_reduce(x, NABLA_SHARD_SUM, "");
@@ -159,6 +164,7 @@ Test(mesh_misuse, garbage_in_collectives) {
       {"too many pairs", pairs_too_many, "of 2 devices"},
       {"a dimension behind", dim_behind, ""},
       {"a dimension before", dim_before, ""},
+      {"a sum of truth values", sum_of_truth, "a sum of truth values"},
       {"no axes", no_axes, ""},
       {"axes twice", axes_twice, ""},
       {"NULL", of_null, ""},

@@ -185,14 +185,17 @@ func.func @first_row(%x: tensor<4x6xf32>, %i: tensor<1xi64>, %u: tensor<5xf32>) 
 }
 
 // -----
-// Products of booleans are joined by all.
+// Sums of booleans, which are odd or even, and products are joined as such.
 // CHECK-LABEL: @product
 nabla.mesh @m <["a"=2]>
-func.func @product(%x: tensor<8xi1> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>}) -> tensor<i1> {
+func.func @product(%x: tensor<8xi1> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>}) -> (tensor<i1>, tensor<i1>) {
   // CHECK: %[[P:.*]] = nabla.reduce prod %arg0 dims = [0] : tensor<4xi1>
-  // CHECK-NEXT: nabla.all_reduce all %[[P]] axes = ["a"] : tensor<i1>
+  // CHECK-NEXT: nabla.all_reduce prod %[[P]] axes = ["a"] : tensor<i1>
+  // CHECK: %[[S:.*]] = nabla.reduce sum %arg0 dims = [0] : tensor<4xi1>
+  // CHECK-NEXT: nabla.all_reduce sum %[[S]] axes = ["a"] : tensor<i1>
   %y = nabla.reduce prod %x dims = [0] : tensor<8xi1>
-  return %y : tensor<i1>
+  %s = nabla.reduce sum %x dims = [0] : tensor<8xi1>
+  return %y, %s : tensor<i1>, tensor<i1>
 }
 // -----
 // Values that a region of another dialect makes are brought together in it.

@@ -113,7 +113,15 @@ Test(comm, maxima_and_truth) {
   cr_expect(!memcmp(out, (uint8_t[]){0, 1, 1, 1}, 4));
   nabla_collective_join(NABLA_JOIN_ALL, NABLA_DTYPE_BOOL, truths, 2, 0, 4, out);
   cr_expect(!memcmp(out, (uint8_t[]){0, 0, 0, 1}, 4));
-  cr_expect_not(nabla_collective_can_join(NABLA_JOIN_SUM, NABLA_DTYPE_BOOL));
+  const void *three[] = {c, d, d};
+  nabla_collective_join(NABLA_JOIN_SUM, NABLA_DTYPE_BOOL, truths, 2, 0, 4, out);
+  cr_expect(!memcmp(out, (uint8_t[]){0, 1, 1, 0}, 4));
+  nabla_collective_join(NABLA_JOIN_SUM, NABLA_DTYPE_BOOL, three, 3, 0, 4, out);
+  cr_expect(!memcmp(out, (uint8_t[]){0, 0, 1, 1}, 4));
+  nabla_collective_join(NABLA_JOIN_PROD, NABLA_DTYPE_BOOL, truths, 2, 0, 4,
+                        out);
+  cr_expect(!memcmp(out, (uint8_t[]){0, 0, 0, 1}, 4));
+  cr_expect(nabla_collective_can_join(NABLA_JOIN_SUM, NABLA_DTYPE_BOOL));
   cr_expect_not(nabla_collective_can_join(NABLA_JOIN_ANY, NABLA_DTYPE_F32));
 }
 

@@ -266,15 +266,6 @@ typedef struct result {
   MlirOperation next;
 } result;
 
-/* The Nabla_ReduceKind that joins parts of a reduction: sums of booleans are
- * any, products are all. */
-static int joined_by(int kind, MlirType element) {
-  enum { SUM = 0, PROD = 2, ANY = 5, ALL = 6 };
-  if (!mlirTypeIsAInteger(element) || mlirIntegerTypeGetWidth(element) != 1)
-    return kind;
-  return kind == SUM ? ANY : kind == PROD ? ALL : kind;
-}
-
 /* Joins what devices have summed of factors that are reduced. */
 static bool join(partition *p, const nabla_shard_plan *it, result *r,
                  const nabla_division *to) {
@@ -285,8 +276,7 @@ static bool join(partition *p, const nabla_shard_plan *it, result *r,
     if (factor->kind != NABLA_FACTOR_REDUCE || !atoms->count ||
         factor->join == NABLA_JOIN_OWN)
       continue;
-    const int kind =
-        joined_by(factor->join, nabla_array_element(r->layout.type));
+    const int kind = factor->join;
     const intptr_t dim =
         nabla_reshard_scatters(p->shard, &r->layout, to, atoms);
     nabla_division after = r->layout;

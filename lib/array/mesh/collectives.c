@@ -206,6 +206,13 @@ static nabla_status infer(collective *c, nabla_diag *diag) {
   c->result.data = NULL;
   for (int i = 0; i < 2 && c->integers[i].key; i++) {
     integer *at = &c->integers[i];
+    if (!strcmp(at->key, "kind") && at->value == NABLA_SHARD_SUM &&
+        c->result.dtype == NABLA_DTYPE_BOOL) {
+      const nabla_status status =
+          nabla_fail(diag, NABLA_UNSUPPORTED, "a sum of truth values");
+      nabla_diag_set_next(diag, "convert them to numbers, or join by any");
+      return status;
+    }
     const bool is_dim = !strcmp(at->key, "dim"),
                grows = !strcmp(at->key, "concat") ||
                        !strcmp(c->op, "nabla.all_gather");

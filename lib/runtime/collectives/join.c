@@ -120,6 +120,7 @@ static void join_doubles(const tree *t, uint32_t members, void *out) {
 
 static void join_integers(const tree *t, uint32_t members, void *out) {
   int64_t values[BLOCK];
+  const int64_t mask = t->dtype == NABLA_DTYPE_BOOL ? 1 : 255;
   join_int64_t(t, 0, members, values);
   for (size_t i = 0; i < t->count; i++) {
     const uint64_t at = t->first + i;
@@ -128,7 +129,7 @@ static void join_integers(const tree *t, uint32_t members, void *out) {
     else if (t->dtype == NABLA_DTYPE_I32)
       ((int32_t *)out)[at] = (int32_t)values[i];
     else
-      ((uint8_t *)out)[at] = (uint8_t)values[i];
+      ((uint8_t *)out)[at] = (uint8_t)(values[i] & mask);
   }
 }
 
@@ -143,9 +144,9 @@ int nabla_collective_can_join(nabla_join join, nabla_dtype dtype) {
     case NABLA_DTYPE_I8:
     case NABLA_DTYPE_U8:
       return join <= NABLA_JOIN_MIN;
-    case NABLA_DTYPE_BOOL:
-      return join == NABLA_JOIN_MAX || join == NABLA_JOIN_MIN ||
-             join == NABLA_JOIN_ANY || join == NABLA_JOIN_ALL;
+    case NABLA_DTYPE_BOOL: /* a sum is odd or even, as that of nabla.reduce */
+      return join <= NABLA_JOIN_MIN || join == NABLA_JOIN_ANY ||
+             join == NABLA_JOIN_ALL;
     default:
       return 0;
   }
