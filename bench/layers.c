@@ -2,7 +2,11 @@
  * heads, any number of positions, all layers alike. Each row is a process of
  * its own, which compiles once.
  *
- *   layers [LAYERS...]     1, 8 and 32 of them without arguments */
+ *   layers [LAYERS...]     1, 8 and 32 of them without arguments
+ *   layers --derivative [LAYERS...]
+ *                          with dense weights: the decoder and its derivative
+ * by all floats, of 128 and of any number of positions */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +18,13 @@
 #include "nabla/compiler.h"
 
 #define MAX_LAYERS 1000
+#define POSITIONS  "128"
+
+/* A program of this bench. */
+typedef struct variant {
+  bool is_dense, is_known; /* its weights; its number of positions */
+  bool is_derivative;
+} variant;
 
 /* Parameters of a layer, in the order in which they are passed; `#` stands for
  * its number in all that follows. */
@@ -62,26 +73,44 @@ static const char aliases[] =
     "!up = !nabla.implicit<11008x4096xf32, #nabla.nf4<block = 64>>\n"
     "!down = !nabla.implicit<4096x11008xf32, #nabla.nf4<block = 64>>\n";
 
-/* `text` with the number of a layer for #, the next one for @. */
-static void print_layer(FILE *out, const char *text, int layer) {
+#define NAME "@decoder("
+
+/* `text` with the number of a layer for #, the next one for @; dense weights
+ * and a known number of positions where the variant has them. */
+static void print_text(FILE *out, const char *text, int layer, variant v) {
+  static const char packed[] = "!nabla.implicit<", sizes[] = " sizes(%t)";
+  static const char encoding[] = ", #nabla.nf4<block = 64>";
   for (; *text; text++) {
-    if (*text == '#' || *text == '@')
-      fprintf(out, "_%d", layer + (*text == '@'));
+    if (*text == '#' && strncmp(text, encoding + 2, sizeof encoding - 3))
+      fprintf(out, "_%d", layer);
+    else if (*text == '@')
+      fprintf(out, "_%d", layer + 1);
+    else if (v.is_known && *text == '?')
+      fputs(POSITIONS, out);
+    else if (v.is_known && !strncmp(text, sizes, sizeof sizes - 1))
+      text += sizeof sizes - 2;
+    else if (v.is_dense && !strncmp(text, packed, sizeof packed - 1)) {
+      fputs("tensor<", out);
+      text += sizeof packed - 2;
+    } else if (v.is_dense && !strncmp(text, encoding, sizeof encoding - 1))
+      text += sizeof encoding - 2;
     else
       putc(*text, out);
   }
 }
 
-static char *program_of(int layers, size_t *size) {
+static char *program_of(int layers, variant v, size_t *size) {
   char *text = NULL;
   FILE *out = open_memstream(&text, size);
   if (!out) return NULL;
-  fprintf(out, "%sfunc.func @decoder(%%x_0: !x, %%p: tensor<?xi64>", aliases);
-  for (int i = 0; i < layers; i++) print_layer(out, arguments, i);
+  print_text(out, aliases, 0, v);
+  fputs("func.func " NAME "%x_0: !x, ", out);
+  print_text(out, "%p: tensor<?xi64>", 0, v);
+  for (int i = 0; i < layers; i++) print_text(out, arguments, i, v);
   fprintf(out,
           ") -> !x {\n  %%zero = arith.constant 0 : index\n"
           "  %%t = tensor.dim %%x_0, %%zero : !x\n");
-  for (int i = 0; i < layers; i++) print_layer(out, body, i);
+  for (int i = 0; i < layers; i++) print_text(out, body, i, v);
   fprintf(out, "  return %%x_%d : !x\n}\n", layers);
   if (fclose(out)) return NULL;
   return text;
@@ -93,7 +122,29 @@ static double milliseconds(void) {
   return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-static int compile(int layers) {
+/* Replaces a program by its derivative: the function itself is private then,
+ * and removed, as nobody calls it. */
+static nabla_status derive(nabla_compiler *compiler, char **text, size_t *size,
+                           nabla_diag *diag) {
+  const nabla_derivation vjp = {
+      .struct_size = sizeof vjp, .transform = "vjp", .function = "decoder"};
+  nabla_blob derived = {0};
+  const nabla_sink sink = nabla_blob_sink(&derived);
+  nabla_status status = nabla_derive_text(compiler, *text, *size,
+                                          "decoder.mlir", &vjp, 1, &sink, diag);
+  free(*text);
+  *text = NULL;
+  FILE *out = status ? NULL : open_memstream(text, size);
+  const char *found = out ? strstr(derived.bytes, NAME) : NULL;
+  if (found)
+    fprintf(out, "%.*sprivate %s", (int)(found - derived.bytes), derived.bytes,
+            found);
+  if (!status && (!found || fclose(out))) status = NABLA_NO_MEMORY;
+  nabla_blob_release(&derived);
+  return status;
+}
+
+static int compile(int layers, variant v) {
   nabla_compiler_options options = {.struct_size = sizeof options, .cache = ""};
   nabla_compile_options choice = {.struct_size = sizeof choice,
                                   .policy = "error"};
@@ -101,21 +152,22 @@ static int compile(int layers) {
   nabla_executable *executable;
   nabla_diag diag = NABLA_DIAG_INIT;
   size_t size;
-  char *text = program_of(layers, &size);
-  double start = milliseconds();
+  char *text = program_of(layers, v, &size);
   int failed = !text ||
                nabla_compiler_create(&options, NULL, &compiler, &diag) ||
-               nabla_compile_text(compiler, text, size, "decoder.mlir", &choice,
-                                  &executable, &diag);
+               (v.is_derivative && derive(compiler, &text, &size, &diag));
+  double start = milliseconds();
+  failed = failed || nabla_compile_text(compiler, text, size, "decoder.mlir",
+                                        &choice, &executable, &diag);
   if (failed) {
     fprintf(stderr, "layers: %s\n", diag.what);
     return 1;
   }
   double total = milliseconds() - start;
   nabla_compile_report r = nabla_compiler_last_report(compiler);
-  printf("%6d %8.0f %8.0f %8.0f %8.0f %8.0f %8.0f %8.0f", layers, total,
-         r.parse_ms, r.passes_ms, r.translate_ms, r.optimize_ms, r.codegen_ms,
-         r.link_ms);
+  printf("%6d %9s %8.0f %8.0f %8.0f %8.0f %8.0f %8.0f %8.0f", layers,
+         v.is_known ? POSITIONS : "?", total, r.parse_ms, r.passes_ms,
+         r.translate_ms, r.optimize_ms, r.codegen_ms, r.link_ms);
   fflush(stdout);
   nabla_executable_close(executable);
   nabla_compiler_destroy(compiler);
@@ -124,29 +176,44 @@ static int compile(int layers) {
 }
 
 /* In a process of its own, whose memory is measured. */
-static int measure(int layers) {
+static int measure(int layers, variant v) {
   int status;
   struct rusage usage;
   fflush(stdout);
   pid_t child = fork();
-  if (child == 0) _exit(compile(layers));
+  if (child == 0) _exit(compile(layers, v));
   if (child < 0 || wait4(child, &status, 0, &usage) != child) return 1;
-  printf(" %9.1f\n", (double)usage.ru_maxrss / 1024);
+  printf(" %9.1f%s\n", (double)usage.ru_maxrss / 1024,
+         v.is_derivative ? "  derivative" : "");
   return !WIFEXITED(status) || WEXITSTATUS(status);
+}
+
+static int measure_all(int layers, bool derives) {
+  static const variant packed = {false, false, false};
+  if (!derives) return measure(layers, packed);
+  for (int i = 0; i < 4; i++) {
+    const variant v = {true, i < 2, i % 2};
+    if (measure(layers, v)) return 1;
+  }
+  return 0;
 }
 
 int main(int argc, char **argv) {
   static const int usual[] = {1, 8, 32};
+  const bool derives = argc > 1 && !strcmp(argv[1], "--derivative");
+  const int first = 1 + derives;
   printf(
       "ms, the first time in a process; peak memory in MiB\n"
-      "%6s %8s %8s %8s %8s %8s %8s %8s %9s\n",
-      "layers", "total", "parse", "passes", "transl.", "optimize", "codegen",
-      "link", "peak");
+      "%6s %9s %8s %8s %8s %8s %8s %8s %8s %9s\n",
+      "layers", "positions", "total", "parse", "passes", "transl.", "optimize",
+      "codegen", "link", "peak");
   int failed = 0;
-  for (int i = 0; argc < 2 && !failed && i < 3; i++) failed = measure(usual[i]);
-  for (int i = 1; !failed && i < argc; i++) {
+  for (int i = 0; argc <= first && !failed && i < 3; i++)
+    failed = measure_all(usual[i], derives);
+  for (int i = first; !failed && i < argc; i++) {
     long layers = strtol(argv[i], NULL, 10);
-    failed = layers < 1 || layers > MAX_LAYERS || measure((int)layers);
+    failed =
+        layers < 1 || layers > MAX_LAYERS || measure_all((int)layers, derives);
   }
   return failed;
 }
