@@ -1,7 +1,8 @@
 """Clusters whose forming is not obvious, against numpy: two that become one, a
 vector repeated along rows and along columns, sums of rows used as columns, a
 broadcast in another order of dimensions, a result used in between, more results
-than a kernel has. All operations are exact.
+than a kernel has, reductions of arrays of different sizes that are not known. All
+operations are exact.
 
 usage: clusters.py NABLA_RUN"""
 import sys
@@ -106,9 +107,32 @@ def many_results(p):
     return p.give(*out)
 
 
+def open_rows(p):
+    """Sums of rows of different, unknown lengths, and of the same, joined."""
+    f, rng = p.f, p.rng
+    for shapes in (((5,), (4,)), ((ROWS, 7), (ROWS, COLUMNS)),
+                   ((3, 2, COLUMNS), (3, 2, 1)), ((ROWS, 0), (ROWS, 9))):
+        last = len(shapes[0]) - 1
+        a, b = (rng.integers(-99, 100, shape).astype(np.float32)
+                for shape in shapes)
+        (x, kind), (y, _) = (f.argument(v, range(v.ndim)) for v in (a, b))
+        size = f.op("nabla.abs %s : %s" % (x, kind))
+        for keeps in (False, True):
+            shape = [None] * last + [1] * keeps
+            out = tensor_type(shape, "f32")
+            s, t, u = (f.op("nabla.reduce sum %s dims = [%d]%s : %s" % (
+                v, last, " keep_dims" * keeps, kind)) for v in (x, y, size))
+            sums = [v.sum(-1, keepdims=keeps) for v in (a, b, np.abs(a))]
+            for other, value in ((t, sums[1]), (u, sums[2])):
+                f.give(f.op("nabla.sub %s, %s : %s, %s" % (s, other, out, out)),
+                       out, exact(np.asarray(sums[0] - value, np.float32)))
+    return f
+
+
 def test(s):
     rng = np.random.default_rng(harness.seed())
-    cases = (merged, both_ways, sums_as_columns, turned, between, many_results)
+    cases = (merged, both_ways, sums_as_columns, turned, between, many_results,
+             open_rows)
     functions = [case(Program(case.__name__, rng)) for case in cases]
     s.run_all(functions)
     s.run_all(functions, ["--target", "x86-64"])

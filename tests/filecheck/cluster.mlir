@@ -160,3 +160,48 @@ func.func @along_two(%x: tensor<?xf32>, %y: tensor<?xf32>, %n: index, %m: index)
   %4 = nabla.mul %2, %3 : tensor<?x?xf32>, tensor<?x?xf32>
   return %4 : tensor<?x?xf32>
 }
+
+// Reductions of rows of unknown lengths, which may differ, are no cluster, even
+// where one operation reads both.
+// CHECK-LABEL: func.func @other_columns
+// CHECK: %[[S:.*]] = call @nabla_cluster_call_{{[0-9]+}}_reduce(%arg0)
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_add(%arg1, %[[S]])
+func.func @other_columns(%x: tensor<?x?xf32>, %y: tensor<?x?xf32>) -> tensor<?xf32> {
+  %0 = nabla.reduce sum %x dims = [1] : tensor<?x?xf32>
+  %1 = nabla.reduce max %y dims = [1] : tensor<?x?xf32>
+  %2 = nabla.add %0, %1 : tensor<?xf32>, tensor<?xf32>
+  return %2 : tensor<?xf32>
+}
+
+// CHECK-LABEL: func.func @other_columns_kept
+// CHECK: %[[S:.*]] = call @nabla_cluster_call_{{[0-9]+}}_reduce(%arg0)
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_sub(%arg1, %[[S]])
+func.func @other_columns_kept(%x: tensor<8x?xf32>, %y: tensor<8x?xf32>) -> tensor<8x1xf32> {
+  %0 = nabla.reduce sum %x dims = [1] keep_dims : tensor<8x?xf32>
+  %1 = nabla.reduce sum %y dims = [1] keep_dims : tensor<8x?xf32>
+  %2 = nabla.sub %1, %0 : tensor<8x1xf32>, tensor<8x1xf32>
+  return %2 : tensor<8x1xf32>
+}
+
+// They are one where an array that both read says that the lengths are equal.
+// CHECK-LABEL: func.func @same_columns
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_add(%arg0
+// CHECK-NEXT: return
+func.func @same_columns(%x: tensor<?x?xf32>) -> tensor<?xf32> {
+  %0 = nabla.abs %x : tensor<?x?xf32>
+  %1 = nabla.reduce sum %x dims = [1] : tensor<?x?xf32>
+  %2 = nabla.reduce max %0 dims = [1] : tensor<?x?xf32>
+  %3 = nabla.add %1, %2 : tensor<?xf32>, tensor<?xf32>
+  return %3 : tensor<?xf32>
+}
+
+// And where the number of columns is known, whatever the number of rows.
+// CHECK-LABEL: func.func @known_columns
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_add(%arg{{[01]}}, %arg{{[01]}})
+// CHECK-NEXT: return
+func.func @known_columns(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>) -> tensor<?xf32> {
+  %0 = nabla.reduce sum %x dims = [1] : tensor<?x64xf32>
+  %1 = nabla.reduce max %y dims = [1] : tensor<?x64xf32>
+  %2 = nabla.add %0, %1 : tensor<?xf32>, tensor<?xf32>
+  return %2 : tensor<?xf32>
+}

@@ -131,40 +131,79 @@ static bool merge(nabla_cluster_forming *f, int to, int from) {
   return true;
 }
 
-/* Whether the sizes of a cluster are those of the operation's result because
- * the operation takes `value` of it: not through a broadcast, which may put it
- * along other dimensions, where sizes are unknown. */
-static bool has_sizes(const nabla_cluster_forming *f, int cluster,
-                      MlirValue value) {
-  const nabla_cluster *c = &f->clusters[cluster];
-  const size_t number = nabla_block_index_definition(f->index, value);
-  if (number != SIZE_MAX && f->cluster_of[number] == cluster) return true;
+static bool has_known_sizes(const nabla_cluster *c) {
   for (int d = 0; d < c->rank; d++)
     if (nabla_is_dynamic(c->dims[d])) return false;
   return true;
+}
+
+/* Dimensions of a cluster's space, from the first on, that the operation's
+ * result has because the operation takes `value` of it: of rows, the columns
+ * are not among them. -1 through a broadcast, which may put it along other
+ * dimensions, where sizes are unknown. */
+static int given_dims(const nabla_cluster_forming *f, int cluster,
+                      MlirValue value) {
+  const nabla_cluster *c = &f->clusters[cluster];
+  const size_t number = nabla_block_index_definition(f->index, value);
+  if (number == SIZE_MAX || f->cluster_of[number] != cluster)
+    return has_known_sizes(c) ? c->rank : -1;
+  const nabla_cluster_node *node = &c->nodes[f->node_of[number]];
+  return node->shape == NABLA_CLUSTER_FULL ? c->rank : c->split;
+}
+
+/* Whether an array that both clusters read has dimension `dim` of them. */
+static bool read_alike(const nabla_cluster *a, const nabla_cluster *b,
+                       int dim) {
+  for (int i = 0; i < a->input_count; i++)
+    for (int j = 0; j < b->input_count; j++)
+      if (a->inputs[i].map[dim] >= 0 &&
+          a->inputs[i].map[dim] == b->inputs[j].map[dim] &&
+          mlirValueEqual(a->inputs[i].value, b->inputs[j].value))
+        return true;
+  return false;
+}
+
+/* Whether two clusters have the same unknown sizes, if they have those of the
+ * first `given` dimensions. */
+static bool same_sizes(const nabla_cluster *a, const nabla_cluster *b,
+                       int given) {
+  if (a->rank != b->rank || given < 0) return false;
+  for (int d = given; d < a->rank; d++)
+    if (nabla_is_dynamic(a->dims[d]) && !read_alike(a, b, d)) return false;
+  return true;
+}
+
+/* Merges the other clusters of operands into cluster `best`, of which the
+ * operation gives `given` dimensions, where that is possible. */
+static void merge_others(nabla_cluster_forming *f, MlirOperation op,
+                         size_t number, int best, int given) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    MlirValue value = mlirOperationGetOperand(op, i);
+    const int one = cluster_of(f, value);
+    if (one < 0 || one == best) continue;
+    const int dims = given_dims(f, one, value);
+    if (same_sizes(&f->clusters[best], &f->clusters[one],
+                   dims < given ? dims : given) &&
+        grows(f, one, number))
+      (void)merge(f, best, one);
+  }
 }
 
 /* The youngest cluster of an operand that can grow; the others are merged into
  * it where that is possible. */
 static bool join_any(nabla_cluster_forming *f, size_t number) {
   MlirOperation op = f->index->ops[number];
-  int best = -1;
-  bool is_direct = false;
+  int best = -1, given = -1;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     MlirValue value = mlirOperationGetOperand(op, i);
     int one = cluster_of(f, value);
     if (one < 0 || one < best || !grows(f, one, number)) continue;
-    is_direct = (one == best && is_direct) || has_sizes(f, one, value);
+    const int dims = given_dims(f, one, value);
+    given = one == best && given > dims ? given : dims;
     best = one;
   }
   if (best < 0) return false;
-  for (intptr_t i = 0; is_direct && i < mlirOperationGetNumOperands(op); i++) {
-    MlirValue value = mlirOperationGetOperand(op, i);
-    int one = cluster_of(f, value);
-    if (one >= 0 && one != best && has_sizes(f, one, value) &&
-        grows(f, one, number))
-      (void)merge(f, best, one);
-  }
+  merge_others(f, op, number, best, given);
   return try_join(f, best, number);
 }
 
