@@ -226,14 +226,16 @@ static void step(nabla_cluster_body *b, const pass *p, nabla_ssa *sums) {
     sums[i] = nabla_cluster_combine(b, n->reduction, sums[i], x);
   }
   for (int i = 0; i < p->spill_count; i++)
-    nabla_cluster_store(b, p->spills[i].output,
-                        vector_of(b, p->spills[i].node));
+    nabla_cluster_store(b, p->spills[i].output, vector_of(b, p->spills[i].node),
+                        false);
   /* all that is read is read before: a result may be in an input's memory */
   for (int i = 0; i < p->store_count; i++)
     (void)vector_of(b, c->outputs[p->stores[i]].node);
-  for (int i = 0; i < p->store_count; i++)
-    nabla_cluster_store(b, p->stores[i],
-                        vector_of(b, c->outputs[p->stores[i]].node));
+  for (int i = 0; i < p->store_count; i++) {
+    const int node = c->outputs[p->stores[i]].node;
+    nabla_cluster_store(b, p->stores[i], vector_of(b, node),
+                        c->nodes[node].kind == NABLA_CLUSTER_ELEMENT);
+  }
 }
 
 /* The mask of a tail: `width` columns of a vector. */

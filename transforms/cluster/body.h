@@ -96,9 +96,11 @@ nabla_ssa nabla_cluster_read(nabla_cluster_body *b, nabla_shape shape,
 void nabla_cluster_write(nabla_cluster_body *b, nabla_shape shape,
                          nabla_array_ref array, nabla_ssa index,
                          nabla_ssa value);
-/* Elements of an input, of an output. */
+/* Elements of an input, of an output. `is_rounded`: the value is one of the
+ * output's type already, as operations of elements give it. */
 nabla_ssa nabla_cluster_load(nabla_cluster_body *b, int input);
-void nabla_cluster_store(nabla_cluster_body *b, int output, nabla_ssa value);
+void nabla_cluster_store(nabla_cluster_body *b, int output, nabla_ssa value,
+                         bool is_rounded);
 nabla_ssa nabla_cluster_reload(nabla_cluster_body *b, int output);
 /* Those of a row in a tensor that is uniform. */
 nabla_ssa nabla_cluster_load_row(nabla_cluster_body *b, int input);

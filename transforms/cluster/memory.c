@@ -133,12 +133,32 @@ static nabla_array_ref output_of(const nabla_cluster_body *b, int output) {
   return (nabla_array_ref){b->outputs[output], b->c->nodes[node].dtype};
 }
 
-void nabla_cluster_store(nabla_cluster_body *b, int output, nabla_ssa value) {
+/* Writes 16 numbers of f32 that are numbers of bf16: their upper halves. */
+static void write_upper(nabla_cluster_body *b, nabla_array_ref array,
+                        nabla_ssa index, nabla_ssa value) {
+  const char *words = nabla_type_i32[NABLA_VECTOR];
+  nabla_ssa bits =
+      k_bitcast(b->e, nabla_cluster_type_of(b, NABLA_DTYPE_F32), words, value);
+  bits = k_op(b->e, "arith.shrui %%v%u, %%v%u : %s", bits,
+              k_i32(b->e, NABLA_VECTOR, 16), words);
+  k_line(b->e,
+         "llvm.store %%v%u, %%v%u {alignment = 2 : i64} : vector<16xi16>, "
+         "!llvm.ptr",
+         k_op(b->e, "arith.trunci %%v%u : %s to vector<16xi16>", bits, words),
+         address_of(b, array, index));
+}
+
+void nabla_cluster_store(nabla_cluster_body *b, int output, nabla_ssa value,
+                         bool is_rounded) {
+  nabla_array_ref array = output_of(b, output);
   nabla_ssa index = k_add(b->e, b->begin, b->column);
+  b->shape = NABLA_VECTOR;
   if (b->mask)
-    write_tail(b, output_of(b, output), index, value);
+    write_tail(b, array, index, value);
+  else if (is_rounded && array.dtype == NABLA_DTYPE_BF16)
+    write_upper(b, array, index, value);
   else
-    nabla_cluster_write(b, NABLA_VECTOR, output_of(b, output), index, value);
+    nabla_cluster_write(b, NABLA_VECTOR, array, index, value);
 }
 
 nabla_ssa nabla_cluster_reload(nabla_cluster_body *b, int output) {
