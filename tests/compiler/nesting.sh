@@ -80,6 +80,16 @@ print({
         f"  %v = memref.load %g[%n] : memref<{n}xf32>\n"
         "  %t = tensor.from_elements %v : tensor<f32>\n"
         "  return %t : tensor<f32>\n}\n"),
+    "calls": lambda: "".join(
+        f"func.func private @f{i}(%n: index) -> (memref<?xf32>, memref<?xf32>)"
+        f" {{\n  %a:2 = call @f{i + 1}(%n) : (index) -> (memref<?xf32>,"
+        " memref<?xf32>)\n  %b = memref.alloc(%n) : memref<?xf32>\n"
+        "  return %a#0, %b : memref<?xf32>, memref<?xf32>\n}\n"
+        for i in range(n)) + (
+        f"func.func private @f{n}(%n: index) -> (memref<?xf32>, memref<?xf32>)"
+        " {\n  %a = memref.alloc(%n) : memref<?xf32>\n"
+        "  %b = memref.alloc(%n) : memref<?xf32>\n"
+        "  return %a, %b : memref<?xf32>, memref<?xf32>\n}\n"),
     "dimensions": lambda: attribute("tensor<" + "1x" * (n * 3) + "f32>"),
 }[kind]())
 PROGRAM
@@ -139,6 +149,15 @@ for kind in regions attributes types functions parentheses minus sums spaces \
   program $kind $levels >p.mlir
   taken "$kind $levels" p.mlir
 done
+
+# Functions that call each other, the last of which allocates.
+program calls 10000 >p.mlir
+if ! "$opt" --ownership-based-buffer-deallocation --nabla-split-deallocs \
+    p.mlir -o o.mlir 2>said; then
+  echo "FAILED calls"
+  head -c 300 said
+  failed=1
+fi
 
 # What stands behind the last alias is no part of it.
 { echo '#a = [1]'

@@ -1,10 +1,10 @@
-/* nabla-split-deallocs: takes deallocations of many buffers apart. Upstream's
+/* nabla-split-deallocs: splits deallocations of many buffers. Upstream's
  * deallocation frees all buffers of a block at once, and compares each with
- * each other and with each buffer that stays alive, when the program runs: code
- * that LLVM's schedulers take time for that grows with the square of their
- * number. Allocations, and results of private functions that are allocations of
- * these, are different buffers: each is freed by an operation of its own, or
- * stays alive. */
+ * each other and with each buffer that stays alive, when the program runs. That
+ * code grows with the square of the number of buffers, and LLVM's schedulers
+ * take long for it. Allocations, and results of private functions that are
+ * allocations of these functions, are different buffers: each is freed by an
+ * operation of its own, or stays alive. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include "transforms/ir/functions.h"
 #include "transforms/ir/ir.h"
 #include "transforms/ir/llvm_ops.h"
+#include "transforms/ir/values.h"
 #include "transforms/passes.h"
 
 /* Of a function whose deallocations were taken apart: for each of its results
@@ -19,8 +20,13 @@
  * the function. Empty while that is being found out. */
 #define MARK "nabla.allocated_results"
 
+/* The longest chain of calls that is followed, a bound of the C stack: the
+ * results of a function at its end have an unknown origin. */
+#define CALLS_MAX 64
+
 typedef struct scope {
   MlirSymbolTable symbols;
+  int calls;   /* functions that are being split, each called by the last */
   bool failed; /* out of memory */
 } scope;
 
@@ -28,21 +34,21 @@ typedef struct scope {
 typedef enum origin {
   ORIGIN_UNKNOWN,
   ORIGIN_ARGUMENT,   /* of the function: it was there before */
-  ORIGIN_ALLOCATION, /* `value`, of which all others in it are views */
+  ORIGIN_ALLOCATION, /* of the function, or of one that it calls */
 } origin;
 
-typedef struct root {
+/* A buffer: an operand of a deallocation, or of a return. */
+typedef struct buffer {
+  intptr_t operand;
+  intptr_t group; /* the first of the operands in the same memory */
   origin origin;
-  const void *value;
-} root;
+  const void *memory; /* of an allocation: the value of which it is a view */
+} buffer;
 
 static void split_function(scope *s, MlirOperation function);
 
 static bool is_function(MlirOperation op) {
-  return nabla_is(op, "func.func") &&
-         !mlirRegionIsNull(mlirOperationGetRegion(op, 0)) &&
-         !mlirBlockIsNull(
-             mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)));
+  return nabla_is(op, "func.func") && nabla_function_has_body(op);
 }
 
 static MlirBlock entry_of(MlirOperation function) {
@@ -51,21 +57,8 @@ static MlirBlock entry_of(MlirOperation function) {
 
 /* ---- where buffers come from ---- */
 
-static bool is_view(MlirOperation op) {
-  static const char *const views[] = {"memref.cast",
-                                      "memref.subview",
-                                      "memref.collapse_shape",
-                                      "memref.expand_shape",
-                                      "memref.transpose",
-                                      "memref.reinterpret_cast",
-                                      "memref.extract_strided_metadata"};
-  for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-    if (nabla_is(op, views[i])) return true;
-  return false;
-}
-
-/* The body of a private function that a call calls; null if it has several
- * blocks, or is not to be seen. */
+/* The private function that a call calls; null if its body has several blocks,
+ * or is in another module. */
 static MlirOperation callee_of(scope *s, MlirOperation call) {
   const MlirOperation none = {NULL};
   MlirOperation callee = nabla_call_callee(s->symbols, call);
@@ -90,52 +83,62 @@ static intptr_t first_in_allocation(scope *s, MlirOperation call,
   return mlirDenseI32ArrayGetElement(mark, number) - 1;
 }
 
-static root root_of(scope *s, MlirValue value) {
-  for (;;) {
-    if (mlirValueIsABlockArgument(value)) {
-      MlirBlock block = mlirBlockArgumentGetOwner(value);
-      MlirOperation of = mlirBlockGetParentOperation(block);
-      const bool is_of_function =
-          nabla_is(of, "func.func") && mlirBlockEqual(block, entry_of(of));
-      return (root){is_of_function ? ORIGIN_ARGUMENT : ORIGIN_UNKNOWN, NULL};
-    }
-    MlirOperation op = nabla_defining_op(value);
-    if (nabla_is(op, "memref.alloc") || nabla_is(op, "bufferization.clone"))
-      return (root){ORIGIN_ALLOCATION, value.ptr};
-    if (nabla_is(op, "func.call")) {
-      const intptr_t first =
-          first_in_allocation(s, op, mlirOpResultGetResultNumber(value));
-      return first < 0 ? (root){ORIGIN_UNKNOWN, NULL}
-                       : (root){ORIGIN_ALLOCATION,
-                                mlirOperationGetResult(op, first).ptr};
-    }
-    if (!is_view(op)) return (root){ORIGIN_UNKNOWN, NULL};
-    value = mlirOperationGetOperand(op, 0);
+/* Finds where the memory of operand `operand` of `op` comes from. */
+static buffer buffer_of(scope *s, MlirOperation op, intptr_t operand) {
+  buffer found = {.operand = operand, .group = operand};
+  MlirValue value = mlirOperationGetOperand(op, operand);
+  while (!nabla_buffer_root(value, &value) &&
+         nabla_is(nabla_defining_op(value), "memref.extract_strided_metadata"))
+    value = mlirOperationGetOperand(nabla_defining_op(value), 0);
+  if (mlirValueIsABlockArgument(value)) {
+    MlirBlock block = mlirBlockArgumentGetOwner(value);
+    MlirOperation of = mlirBlockGetParentOperation(block);
+    if (nabla_is(of, "func.func") && mlirBlockEqual(block, entry_of(of)))
+      found.origin = ORIGIN_ARGUMENT;
+    return found;
   }
+  MlirOperation root = nabla_defining_op(value);
+  if (nabla_is(root, "func.call")) {
+    const intptr_t first =
+        first_in_allocation(s, root, mlirOpResultGetResultNumber(value));
+    if (first < 0) return found;
+    value = mlirOperationGetResult(root, first);
+  } else if (!nabla_is(root, "memref.alloc") &&
+             !nabla_is(root, "bufferization.clone")) {
+    return found;
+  }
+  found.origin = ORIGIN_ALLOCATION;
+  found.memory = value.ptr;
+  return found;
+}
+
+static int compare_operands(const buffer *x, const buffer *y) {
+  return x->operand < y->operand ? -1 : x->operand > y->operand;
+}
+
+static int by_memory(const void *a, const void *b) {
+  const buffer *x = a, *y = b;
+  const uintptr_t m = (uintptr_t)x->memory, n = (uintptr_t)y->memory;
+  return m < n ? -1 : m > n ? 1 : compare_operands(x, y);
+}
+
+static int by_group(const void *a, const void *b) {
+  const buffer *x = a, *y = b;
+  if (x->group != y->group) return x->group < y->group ? -1 : 1;
+  return compare_operands(x, y);
+}
+
+/* Groups buffers by their memory, in the order of their operands: where values
+ * are in the compiler's memory is not seen in the program. */
+static void group_buffers(buffer *all, intptr_t count) {
+  qsort(all, (size_t)count, sizeof *all, by_memory);
+  for (intptr_t i = 1; i < count; i++)
+    if (all[i].memory && all[i].memory == all[i - 1].memory)
+      all[i].group = all[i - 1].group;
+  qsort(all, (size_t)count, sizeof *all, by_group);
 }
 
 /* ---- a deallocation ---- */
-
-/* A buffer among the operands of a deallocation, with the number of its
- * operand. */
-typedef struct buffer {
-  root root;
-  intptr_t operand;
-} buffer;
-
-static int compare_roots(const void *a, const void *b) {
-  const char *x = ((const buffer *)a)->root.value;
-  const char *y = ((const buffer *)b)->root.value;
-  return x < y ? -1 : x > y;
-}
-
-/* By roots, then by operands. */
-static int compare(const void *a, const void *b) {
-  const intptr_t x = ((const buffer *)a)->operand;
-  const intptr_t y = ((const buffer *)b)->operand;
-  const int roots = compare_roots(a, b);
-  return roots ? roots : x < y ? -1 : x > y;
-}
 
 static bool is_false(MlirValue value) {
   MlirOperation op = nabla_defining_op(value);
@@ -166,20 +169,6 @@ static void free_one(MlirOperation before, MlirValue memory, MlirValue when) {
   nabla_op_create(before, &spec);
 }
 
-/* The operands of a deallocation: buffers, as many conditions, buffers that
- * stay alive, for which it has a result each: whether the caller owns them. */
-typedef struct dealloc {
-  MlirOperation op;
-  intptr_t conditions, kept;
-  intptr_t freed;  /* buffers whose condition is not always false */
-  intptr_t merged; /* allocations of these */
-  buffer *all;     /* those buffers, then those that stay */
-} dealloc;
-
-static MlirValue condition_of(const dealloc *d, const buffer *it) {
-  return mlirOperationGetOperand(d->op, d->conditions + it->operand);
-}
-
 static MlirValue either(MlirOperation before, MlirValue a, MlirValue b) {
   const MlirValue operands[] = {a, b};
   const MlirType type = mlirValueGetType(a);
@@ -187,69 +176,53 @@ static MlirValue either(MlirOperation before, MlirValue a, MlirValue b) {
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
 }
 
-/* Merges buffers of the same allocation: whether any of them is owned. Returns
- * for each that is left its condition; null if out of memory. */
-static MlirValue *merge(dealloc *d) {
-  MlirValue *conditions = calloc((size_t)d->freed + 1, sizeof *conditions);
-  intptr_t count = 0;
-  for (intptr_t i = 0; conditions && i < d->freed; i++) {
-    MlirValue when = condition_of(d, &d->all[i]);
-    if (count && d->all[count - 1].root.value == d->all[i].root.value) {
-      conditions[count - 1] = either(d->op, conditions[count - 1], when);
-      continue;
-    }
-    d->all[count] = d->all[i];
-    conditions[count++] = when;
-  }
-  d->merged = count;
-  return conditions;
-}
+/* The operands of a deallocation: buffers to be freed, as many conditions, and
+ * buffers that stay alive. Each of the last has a result: whether the function
+ * owns it from there on. */
+typedef struct dealloc {
+  MlirOperation op;
+  intptr_t conditions, kept;
+  intptr_t count; /* of `all`: buffers to be freed whose condition is not always
+                     false, and buffers that stay */
+  buffer *all;
+} dealloc;
 
-/* Frees what does not stay alive. Of several buffers of one allocation that
- * stay, one is owned: it alone is freed later. */
-static bool replace(dealloc *d) {
-  const buffer *kept = d->all + d->freed;
-  MlirValue *conditions = merge(d);
-  if (!conditions) return false;
-  for (intptr_t k = 0; k < d->kept; k++) {
-    buffer *same = kept[k].root.value
-                       ? bsearch(&kept[k], d->all, (size_t)d->merged,
-                                 sizeof *kept, compare_roots)
-                       : NULL;
-    mlirValueReplaceAllUsesOfWith(
-        mlirOperationGetResult(d->op, kept[k].operand - 2 * d->conditions),
-        same ? conditions[same - d->all] : constant(d->op, false));
-    if (same) same->root.origin = ORIGIN_UNKNOWN; /* it stays */
-  }
-  for (intptr_t i = 0; i < d->merged; i++)
-    if (d->all[i].root.origin == ORIGIN_ALLOCATION)
-      free_one(d->op, mlirOperationGetOperand(d->op, d->all[i].operand),
-               conditions[i]);
-  free(conditions);
-  nabla_op_erase(d->op);
-  return true;
-}
-
-/* The buffers that may be freed, all of them allocations, and those that stay.
- * Returns false if one has a root that is not known. */
+/* Finds the buffers. Returns false if the memory of one is not known, or one to
+ * be freed is no allocation. */
 static bool find_buffers(scope *s, dealloc *d) {
-  intptr_t count = 0;
   for (intptr_t i = 0; i < d->conditions; i++) {
     if (is_false(mlirOperationGetOperand(d->op, d->conditions + i))) continue;
-    const root found = root_of(s, mlirOperationGetOperand(d->op, i));
-    if (found.origin != ORIGIN_ALLOCATION) return false;
-    d->all[count++] = (buffer){found, i};
+    d->all[d->count] = buffer_of(s, d->op, i);
+    if (d->all[d->count++].origin != ORIGIN_ALLOCATION) return false;
   }
-  d->freed = count;
   for (intptr_t i = 0; i < d->kept; i++) {
-    const intptr_t operand = 2 * d->conditions + i;
-    const root found = root_of(s, mlirOperationGetOperand(d->op, operand));
-    if (found.origin == ORIGIN_UNKNOWN) return false;
-    d->all[count++] = (buffer){found, operand};
+    d->all[d->count] = buffer_of(s, d->op, 2 * d->conditions + i);
+    if (d->all[d->count++].origin == ORIGIN_UNKNOWN) return false;
   }
-  qsort(d->all, (size_t)d->freed, sizeof *d->all, compare);
-  qsort(d->all + d->freed, (size_t)d->kept, sizeof *d->all, compare);
   return true;
+}
+
+/* Frees the buffers of a group, unless one stays: it is owned if any was.
+ * Returns the number of the next group's first buffer. */
+static intptr_t free_group(const dealloc *d, intptr_t first) {
+  const intptr_t group = d->all[first].group;
+  MlirValue owned = {NULL};
+  bool stays = false;
+  intptr_t i = first;
+  for (; i < d->count && d->all[i].group == group; i++) {
+    const intptr_t operand = d->all[i].operand;
+    if (operand < d->conditions) {
+      MlirValue when = mlirOperationGetOperand(d->op, d->conditions + operand);
+      owned = mlirValueIsNull(owned) ? when : either(d->op, owned, when);
+      continue;
+    }
+    if (mlirValueIsNull(owned)) owned = constant(d->op, false);
+    stays = true;
+    mlirValueReplaceAllUsesOfWith(
+        mlirOperationGetResult(d->op, operand - 2 * d->conditions), owned);
+  }
+  if (!stays) free_one(d->op, mlirOperationGetOperand(d->op, group), owned);
+  return i;
 }
 
 static void split(scope *s, MlirOperation op) {
@@ -260,7 +233,12 @@ static void split(scope *s, MlirOperation op) {
                .kept = mlirDenseI32ArrayGetElement(sizes, 2)};
   if (d.conditions + d.kept < 2) return;
   d.all = calloc((size_t)(d.conditions + d.kept), sizeof *d.all);
-  if (!d.all || (find_buffers(s, &d) && !replace(&d))) s->failed = true;
+  if (!d.all) s->failed = true;
+  if (d.all && find_buffers(s, &d)) {
+    group_buffers(d.all, d.count);
+    for (intptr_t i = 0; i < d.count;) i = free_group(&d, i);
+    nabla_op_erase(op);
+  }
   free(d.all);
 }
 
@@ -276,20 +254,18 @@ static void mark(scope *s, MlirOperation function) {
   const intptr_t count = mlirOperationGetNumOperands(end);
   buffer *all = calloc((size_t)count + 1, sizeof *all);
   int32_t *marks = calloc((size_t)count + 1, sizeof *marks);
-  if (!all || !marks) s->failed = true;
-  for (intptr_t i = 0; !s->failed && i < count; i++) {
-    MlirValue value = mlirOperationGetOperand(end, i);
-    all[i].operand = i;
-    if (mlirTypeIsAMemRef(mlirValueGetType(value)))
-      all[i].root = root_of(s, value);
-  }
-  if (!s->failed) {
-    qsort(all, (size_t)count, sizeof *all, compare);
-    for (intptr_t i = 0, first = 0; i < count; i++) {
-      if (all[i].root.value != all[first].root.value) first = i;
-      if (all[i].root.origin == ORIGIN_ALLOCATION)
-        marks[all[i].operand] = 1 + (int32_t)all[first].operand;
-    }
+  if (!all || !marks) {
+    s->failed = true;
+  } else {
+    for (intptr_t i = 0; i < count; i++)
+      all[i] =
+          mlirTypeIsAMemRef(mlirValueGetType(mlirOperationGetOperand(end, i)))
+              ? buffer_of(s, end, i)
+              : (buffer){.operand = i, .group = i};
+    group_buffers(all, count);
+    for (intptr_t i = 0; i < count; i++)
+      if (all[i].origin == ORIGIN_ALLOCATION)
+        marks[all[i].operand] = 1 + (int32_t)all[i].group;
     mlirOperationSetDiscardableAttributeByName(
         function, nabla_ref(MARK),
         mlirDenseI32ArrayGet(nabla_op_context(function), count, marks));
@@ -299,7 +275,9 @@ static void mark(scope *s, MlirOperation function) {
 }
 
 static void split_function(scope *s, MlirOperation function) {
-  if (nabla_op_has(function, MARK) || s->failed) return;
+  if (nabla_op_has(function, MARK) || s->failed || s->calls == CALLS_MAX)
+    return;
+  s->calls++;
   mlirOperationSetDiscardableAttributeByName(
       function, nabla_ref(MARK),
       mlirDenseI32ArrayGet(nabla_op_context(function), 0, NULL));
@@ -311,6 +289,7 @@ static void split_function(scope *s, MlirOperation function) {
   if (!s->failed &&
       mlirBlockIsNull(mlirBlockGetNextInRegion(entry_of(function))))
     mark(s, function);
+  s->calls--;
 }
 
 static bool start(MlirOperation function, void *self) {
