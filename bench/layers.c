@@ -4,8 +4,8 @@
  *
  *   layers [LAYERS...]     1, 8 and 32 of them without arguments
  *   layers --derivative [LAYERS...]
- *                          with dense weights: the decoder and its derivative
- * by all floats, of 128 and of any number of positions */
+ *                          with dense weights: the decoder, and its derivative
+ *                          by all floats, of 128 positions and of any number */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +26,11 @@ typedef struct variant {
   bool is_derivative;
 } variant;
 
-/* Parameters of a layer, in the order in which they are passed; `#` stands for
- * its number in all that follows. */
+/* In these texts # is the number of a layer and @ the next one, {...} a weight
+ * of a shape and type, $ the sizes of a result, if the number of positions is
+ * not known.
+ *
+ * Parameters of a layer, in the order in which they are passed: */
 static const char arguments[] =
     ", %n#: !v, %m#: !v, %q#: !w, %k#: !s, %u#: !s, %o#: !w, %g#: !up, %h#: "
     "!up, %d#: !down";
@@ -37,10 +40,10 @@ static const char body[] =
     "  %b# = nabla.linear %a#, %q# : !x, !w\n"
     "  %c# = nabla.linear %a#, %k# : !x, !s\n"
     "  %e# = nabla.linear %a#, %u# : !x, !s\n"
-    "  %b1# = nabla.reshape %b# sizes(%t) : !x -> tensor<?x32x128xf32>\n"
-    "  %c1# = nabla.reshape %c# sizes(%t) : tensor<?x1024xf32> -> "
+    "  %b1# = nabla.reshape %b#$ : !x -> tensor<?x32x128xf32>\n"
+    "  %c1# = nabla.reshape %c#$ : tensor<?x1024xf32> -> "
     "tensor<?x8x128xf32>\n"
-    "  %e1# = nabla.reshape %e# sizes(%t) : tensor<?x1024xf32> -> "
+    "  %e1# = nabla.reshape %e#$ : tensor<?x1024xf32> -> "
     "tensor<?x8x128xf32>\n"
     "  %b2# = nabla.transpose %b1# permutation = [1, 0, 2] : "
     "tensor<?x32x128xf32>\n"
@@ -53,7 +56,7 @@ static const char body[] =
     "  %f# = nabla.attention %b3#, %c3#, %e2# causal : !heads, !shared, "
     "!shared\n"
     "  %f1# = nabla.transpose %f# permutation = [1, 0, 2] : !heads\n"
-    "  %f2# = nabla.reshape %f1# sizes(%t) : tensor<?x32x128xf32> -> !x\n"
+    "  %f2# = nabla.reshape %f1#$ : tensor<?x32x128xf32> -> !x\n"
     "  %i# = nabla.linear %f2#, %o# : !x, !w\n"
     "  %j# = nabla.add %i#, %x# : !x, !x\n"
     "  %l# = nabla.rms_norm %j#, %m# eps = 1.0e-5 : !x, !v\n"
@@ -68,35 +71,34 @@ static const char aliases[] =
     "!x = tensor<?x4096xf32>\n!v = tensor<4096xf32>\n"
     "!hidden = tensor<?x11008xf32>\n!heads = tensor<32x?x128xf32>\n"
     "!shared = tensor<8x?x128xf32>\n"
-    "!w = !nabla.implicit<4096x4096xf32, #nabla.nf4<block = 64>>\n"
-    "!s = !nabla.implicit<1024x4096xf32, #nabla.nf4<block = 64>>\n"
-    "!up = !nabla.implicit<11008x4096xf32, #nabla.nf4<block = 64>>\n"
-    "!down = !nabla.implicit<4096x11008xf32, #nabla.nf4<block = 64>>\n";
+    "!w = {4096x4096xf32}\n"
+    "!s = {1024x4096xf32}\n"
+    "!up = {11008x4096xf32}\n"
+    "!down = {4096x11008xf32}\n";
 
-#define NAME "@decoder("
-
-/* `text` with the number of a layer for #, the next one for @; dense weights
- * and a known number of positions where the variant has them. */
 static void print_text(FILE *out, const char *text, int layer, variant v) {
-  static const char packed[] = "!nabla.implicit<", sizes[] = " sizes(%t)";
-  static const char encoding[] = ", #nabla.nf4<block = 64>";
-  for (; *text; text++) {
-    if (*text == '#' && strncmp(text, encoding + 2, sizeof encoding - 3))
-      fprintf(out, "_%d", layer);
-    else if (*text == '@')
-      fprintf(out, "_%d", layer + 1);
-    else if (v.is_known && *text == '?')
-      fputs(POSITIONS, out);
-    else if (v.is_known && !strncmp(text, sizes, sizeof sizes - 1))
-      text += sizeof sizes - 2;
-    else if (v.is_dense && !strncmp(text, packed, sizeof packed - 1)) {
-      fputs("tensor<", out);
-      text += sizeof packed - 2;
-    } else if (v.is_dense && !strncmp(text, encoding, sizeof encoding - 1))
-      text += sizeof encoding - 2;
-    else
-      putc(*text, out);
-  }
+  for (; *text; text++) switch (*text) {
+      case '#':
+        fprintf(out, "_%d", layer);
+        break;
+      case '@':
+        fprintf(out, "_%d", layer + 1);
+        break;
+      case '{':
+        fputs(v.is_dense ? "tensor<" : "!nabla.implicit<", out);
+        break;
+      case '}':
+        fputs(v.is_dense ? ">" : ", #nabla.nf4<block = 64>>", out);
+        break;
+      case '?':
+        fputs(v.is_known ? POSITIONS : "?", out);
+        break;
+      case '$':
+        fputs(v.is_known ? "" : " sizes(%t)", out);
+        break;
+      default:
+        putc(*text, out);
+    }
 }
 
 static char *program_of(int layers, variant v, size_t *size) {
@@ -104,7 +106,7 @@ static char *program_of(int layers, variant v, size_t *size) {
   FILE *out = open_memstream(&text, size);
   if (!out) return NULL;
   print_text(out, aliases, 0, v);
-  fputs("func.func " NAME "%x_0: !x, ", out);
+  fputs("func.func @decoder(%x_0: !x, ", out);
   print_text(out, "%p: tensor<?xi64>", 0, v);
   for (int i = 0; i < layers; i++) print_text(out, arguments, i, v);
   fprintf(out,
@@ -122,8 +124,8 @@ static double milliseconds(void) {
   return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-/* Replaces a program by its derivative: the function itself is private then,
- * and removed, as nobody calls it. */
+/* Replaces a program by its derivative. The function itself becomes private, so
+ * that the compiler removes it: the derivative does not call it. */
 static nabla_status derive(nabla_compiler *compiler, char **text, size_t *size,
                            nabla_diag *diag) {
   const nabla_derivation vjp = {
@@ -135,7 +137,7 @@ static nabla_status derive(nabla_compiler *compiler, char **text, size_t *size,
   free(*text);
   *text = NULL;
   FILE *out = status ? NULL : open_memstream(text, size);
-  const char *found = out ? strstr(derived.bytes, NAME) : NULL;
+  const char *found = out ? strstr(derived.bytes, "@decoder(") : NULL;
   if (found)
     fprintf(out, "%.*sprivate %s", (int)(found - derived.bytes), derived.bytes,
             found);

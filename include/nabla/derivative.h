@@ -110,10 +110,10 @@ nabla_vjp(nabla_function *function, const nabla_derivative_options *options,
 /* A function with its derivative in forward mode. Arguments are a list: those
  * of the function, and a tangent of each array that the options name, whose
  * tree has the leaves that a tree of gradients has. The result is a list: the
- * results of the function, and tangents of those that are of floats. Where the
- * tree of these is nabla_tree_of_open(NULL), it becomes one like that of the
- * results, with NABLA_TREE_NONE for those that are not of floats, which lives
- * until `out` is destroyed. */
+ * results of the function, and a tangent of each result that has floats. If the
+ * caller passes nabla_tree_of_open(NULL) for the tangents, the call makes their
+ * tree. It has the form of the results' tree, with NABLA_TREE_NONE in place of
+ * integers and truth values, and lives until `out` is destroyed. */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_jvp(nabla_function *function, const nabla_derivative_options *options,
           nabla_function **out, nabla_diag *diag);

@@ -13,23 +13,12 @@
 #include "dialect/dialect.h"
 #include "nabla/compiler.h"
 #include "nabla/session.h"
+#include "tests/support/compiler_scope.h"
 #include "tests/support/model.h"
 #include "tests/support/temp_folder.h"
 #include "transforms/ir/ir.h"
 
 enum { RANKS = 2, MOST = 16, WIDTH = 64, HIDDEN = 256, HEADS = 4 };
-
-static nabla_diag diag;
-static nabla_compiler *compiler;
-
-static void set_up(void) {
-  const nabla_compiler_options options = {.struct_size = sizeof options,
-                                          .cache = ""};
-  diag = (nabla_diag)NABLA_DIAG_INIT;
-  cr_assert_eq(nabla_compiler_create(&options, NULL, &compiler, &diag), 0);
-}
-
-static void tear_down(void) { nabla_compiler_destroy(compiler); }
 
 TestSuite(auto_shard_memory, .init = set_up, .fini = tear_down, .timeout = 300);
 
@@ -305,7 +294,7 @@ static const struct {
  * what was held. */
 static void measure(size_t index, uint64_t limit, uint64_t *out_predicted,
                     uint64_t *out_held) {
-  char passes[400], path[256], room[40] = "";
+  char passes[400], path[256], option[40] = "";
   temp_folder folder;
   nabla_text text = sized(programs[index].text, programs[index].rows);
   temp_folder_create(&folder);
@@ -316,10 +305,10 @@ static void measure(size_t index, uint64_t limit, uint64_t *out_predicted,
     nabla_text_deinit(&whole);
   }
   if (limit)
-    (void)snprintf(room, sizeof room, " memory=%llu",
+    (void)snprintf(option, sizeof option, " memory=%llu",
                    (unsigned long long)limit);
   (void)snprintf(passes, sizeof passes, "nabla-auto-shard{dump=%s%s}", path,
-                 room);
+                 option);
   nabla_text divided = passed(text.data, passes);
   *out_predicted = last_number(path, "\"bytes_held\":");
   *out_held = held(divided.data, programs[index].is_trained ? "f.vjp" : "f");

@@ -68,17 +68,11 @@ static nabla_status use(nabla_scope *scope, nabla_function *batch,
 
 static nabla_status run(const nabla_allocator *allocator) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  const nabla_environment environment = {.allocator = allocator};
-  const nabla_compiler_options compiler = {.struct_size = sizeof compiler,
-                                           .cache = folder.path};
-  const nabla_engine_options options = {.struct_size = sizeof options,
-                                        .compiler = &compiler};
   nabla_engine *engine = NULL;
   nabla_scope *scope = NULL;
   nabla_function *functions[FUNCTIONS] = {NULL};
   nabla_status status =
-      nabla_engine_create(&options, &environment, &engine, &diag);
-  if (!status) status = nabla_scope_create(engine, &scope, &diag);
+      create_scope_of(allocator, folder.path, &engine, &scope, &diag);
   if (!status) status = make(engine, functions, &diag);
   if (!status) status = use(scope, functions[BATCH], &diag);
   cr_expect(!status || *diag.what, "no text with %d", (int)status);

@@ -79,17 +79,6 @@ static affine parameters(void) {
   };
 }
 
-static nabla_function *create(nabla_function_callback callback, void *self,
-                              nabla_function_options options) {
-  nabla_function *made = NULL;
-  options.struct_size = sizeof options;
-  options.name = "f";
-  options.self = self;
-  cr_assert_eq(nabla_function_create(engine, callback, &options, &made, &diag),
-               NABLA_OK, "%s", diag.what);
-  return made;
-}
-
 /* The trees of a call: {"x", "scale"}, and a list of at most two. */
 static nabla_tree in_items[2], out_items[2], in, out;
 
@@ -170,8 +159,8 @@ Test(function_emit, a_saved_program_gives_the_same_bytes) {
   affine p = parameters();
   nabla_model *model = NULL;
   nabla_bind_summary summary;
-  function = create(forward, &p,
-                    (nabla_function_options){.dims = dims, .dim_count = 1});
+  function = make_function(
+      forward, &p, (nabla_function_options){.dims = dims, .dim_count = 1});
   (void)call(function, draw(7, 3, COLUMNS), nabla_scalar(scope, 3));
   nabla_executable *program = open_program(
       function, (nabla_function_emit_options){.captured = captured});
@@ -192,7 +181,7 @@ Test(function_emit, a_saved_program_gives_the_same_bytes) {
 Test(function_emit, captured_arrays_are_bound_by_the_caller) {
   affine p = parameters();
   nabla_dense y = {.data = NULL};
-  function = create(forward, &p, (nabla_function_options){0});
+  function = make_function(forward, &p, (nabla_function_options){0});
   nabla_array *x = draw(7, 3, COLUMNS);
   (void)call(function, x, nabla_scalar(scope, 3));
   nabla_executable *program =
@@ -209,7 +198,7 @@ Test(function_emit, captured_arrays_are_bound_by_the_caller) {
 Test(function_emit, trees_choose_a_signature) {
   nabla_array *x = draw(1, 2, 3), *row = draw(2, 1, 3);
   nabla_dense got = {.data = NULL};
-  function = create(square, NULL, (nabla_function_options){0});
+  function = make_function(square, NULL, (nabla_function_options){0});
   refuse(function, (nabla_function_emit_options){0}, NABLA_INVALID_ARGUMENT,
          "has no signature yet");
   const nabla_dense want = call(function, x, row);
@@ -241,8 +230,8 @@ Test(function_emit, what_is_refused) {
   affine p = parameters();
   nabla_blob blob = {0};
   const nabla_sink sink = nabla_blob_sink(&blob);
-  function = create(forward, &p, (nabla_function_options){0});
-  other = create(square, NULL, (nabla_function_options){0});
+  function = make_function(forward, &p, (nabla_function_options){0});
+  other = make_function(square, NULL, (nabla_function_options){0});
   (void)call(function, draw(7, 3, COLUMNS), nabla_scalar(scope, 3));
   (void)call(other, draw(1, 2, 3), draw(2, 2, 3));
   refuse(other, (nabla_function_emit_options){.captured = captured},
@@ -274,7 +263,7 @@ Test(function_emit, derivatives) {
       .struct_size = sizeof of_x, .wrt = (const char *[]){"x"}, .wrt_count = 1};
   static const char *const names[1] = {"x"};
   nabla_dense got = {.data = NULL};
-  function = create(sum_of_squares, NULL, (nabla_function_options){0});
+  function = make_function(sum_of_squares, NULL, (nabla_function_options){0});
   cr_assert_eq(nabla_grad(function, &of_x, &other, &diag), NABLA_OK);
   nabla_array *x = vector(3);
   make_trees(x, NULL, 1);
@@ -296,7 +285,7 @@ Test(function_emit, loaded_functions) {
   nabla_array *x = draw(1, 2, 3), *row = draw(2, 1, 3);
   nabla_dense got = {.data = NULL};
   temp_folder_path(&folder, "saved", path);
-  function = create(square, NULL, (nabla_function_options){0});
+  function = make_function(square, NULL, (nabla_function_options){0});
   (void)call(function, x, row);
   cr_assert_eq(nabla_function_save(function, path, 0, &diag), NABLA_OK);
   cr_assert_eq(nabla_function_load(engine, path, &other, &diag), NABLA_OK);
@@ -328,9 +317,9 @@ Test(function_emit, states_are_those_of_sessions) {
                     input = {&one, NABLA_DTYPE_F32, 0, {0}};
   nabla_dense output = {&two, NABLA_DTYPE_F32, 0, {0}};
   nabla_session *session = NULL;
-  function =
-      create(add_up, NULL,
-             (nabla_function_options){.states = states, .state_count = 1});
+  function = make_function(
+      add_up, NULL,
+      (nabla_function_options){.states = states, .state_count = 1});
   make_trees(nabla_array_of(scope, &none), nabla_array_of(scope, &input), 2);
   nabla_executable *program = open_program(
       function,

@@ -18,18 +18,6 @@ static void end(void) {
 
 TestSuite(function_import, .init = begin, .fini = end, .timeout = 300);
 
-static nabla_function *create(nabla_function_callback callback, void *self,
-                              nabla_function_options options) {
-  nabla_function *function = NULL;
-  options.struct_size = sizeof options;
-  options.self = self;
-  if (!options.name) options.name = "f";
-  cr_assert_eq(
-      nabla_function_create(engine, callback, &options, &function, &diag),
-      NABLA_OK, "%s", diag.what);
-  return function;
-}
-
 static nabla_status call(nabla_function *function, nabla_array *x,
                          nabla_array **out) {
   nabla_tree item = nabla_tree_of_array(x);
@@ -92,12 +80,13 @@ static size_t calls_in(nabla_function *function, const char *what) {
 
 Test(function_import, calls_share_one_private_function) {
   float want[4], got[4];
-  nabla_function *f = create(affine, vector(1), (nabla_function_options){0});
+  nabla_function *f =
+      make_function(affine, vector(1), (nabla_function_options){0});
   cr_assert_eq(run(f, vector(3), want), 3);
   run(f, vector(4), want);
   run(f, vector(3), want);
   reload(f);
-  outer = create(calling, loaded, (nabla_function_options){.name = "g"});
+  outer = make_function(calling, loaded, (nabla_function_options){.name = "g"});
   cr_assert_eq(run(outer, vector(3), got), 3);
   cr_expect(!memcmp(want, got, 3 * sizeof *want));
   cr_expect_eq(calls_in(outer, "func.func private @f."), 1);
@@ -108,10 +97,10 @@ Test(function_import, calls_share_one_private_function) {
 Test(function_import, other_signatures_are_refused_within_traces) {
   float got[3];
   nabla_array *out;
-  nabla_function *f = create(affine, NULL, (nabla_function_options){0});
+  nabla_function *f = make_function(affine, NULL, (nabla_function_options){0});
   run(f, vector(3), got);
   reload(f);
-  outer = create(calling, loaded, (nabla_function_options){0});
+  outer = make_function(calling, loaded, (nabla_function_options){0});
   cr_expect_eq(call(outer, vector(4), &out), NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "no signature (tensor<4xf32>)"), "%s", diag.what);
   nabla_scope_clear(scope);
@@ -128,7 +117,8 @@ static void loss(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
 Test(function_import, derivatives_of_loaded_functions) {
   float want[3], got[3];
   nabla_function *grad;
-  nabla_function *f = create(loss, vector(1), (nabla_function_options){0});
+  nabla_function *f =
+      make_function(loss, vector(1), (nabla_function_options){0});
   cr_assert_eq(nabla_grad(f, NULL, &grad, &diag), NABLA_OK);
   run(grad, vector(3), want);
   nabla_function_destroy(grad);
@@ -146,7 +136,8 @@ Test(function_import, derivatives_of_loaded_functions) {
 Test(function_import, batches_of_loaded_functions) {
   float values[6] = {1, 2, 3, 4, 5, 6}, want[3], got[6];
   const nabla_dense dense = {values, NABLA_DTYPE_F32, 2, {2, 3}};
-  nabla_function *f = create(affine, vector(1), (nabla_function_options){0});
+  nabla_function *f =
+      make_function(affine, vector(1), (nabla_function_options){0});
   run(f, vector(3), want);
   reload(f);
   cr_assert_eq(nabla_vmap(loaded, NULL, &outer, &diag), NABLA_OK);
@@ -159,14 +150,14 @@ Test(function_import, named_dimensions_take_sizes_of_the_trace) {
   static const nabla_function_dim dims[] = {{"0", 0, "n"}};
   const nabla_function_options named = {.dims = dims, .dim_count = 1};
   float want[7], got[7];
-  nabla_function *f = create(affine, vector(1), named);
+  nabla_function *f = make_function(affine, vector(1), named);
   run(f, vector(7), want);
   reload(f);
-  outer = create(calling, loaded, (nabla_function_options){0});
+  outer = make_function(calling, loaded, (nabla_function_options){0});
   cr_assert_eq(run(outer, vector(7), got), 7); /* a size that is known */
   cr_expect(!memcmp(want, got, sizeof want));
   nabla_function_destroy(outer);
-  outer = create(calling, loaded, named);
+  outer = make_function(calling, loaded, named);
   cr_assert_eq(run(outer, vector(7), got), 7); /* a size that is not */
   cr_expect(!memcmp(want, got, sizeof want));
   cr_assert_eq(run(outer, vector(3), got), 3);
@@ -201,12 +192,12 @@ Test(function_import, sizes_of_one_name_are_compared) {
   nabla_tree out = nabla_tree_of_array(NULL);
   nabla_array *result;
   float got[3];
-  nabla_function *f = create(
+  nabla_function *f = make_function(
       sum_of_two, NULL, (nabla_function_options){.dims = dims, .dim_count = 2});
   cr_assert_eq(nabla_function_call(f, &in, &out, &diag), NABLA_OK, "%s",
                diag.what);
   reload(f);
-  outer = create(call_with_two, loaded, (nabla_function_options){0});
+  outer = make_function(call_with_two, loaded, (nabla_function_options){0});
   cr_expect_eq(call(outer, vector(3), &result), NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "'n' is 2 in dimension 0 of '1', 3 before"), "%s",
             diag.what);
@@ -238,10 +229,10 @@ static void times_packed(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
 Test(function_import, packed_captures_stay_packed) {
   float want[128], got[128];
   nabla_function *f =
-      create(times_packed, packed(), (nabla_function_options){0});
+      make_function(times_packed, packed(), (nabla_function_options){0});
   run(f, vector(1), want);
   reload(f);
-  outer = create(calling, loaded, (nabla_function_options){0});
+  outer = make_function(calling, loaded, (nabla_function_options){0});
   cr_assert_eq(run(outer, vector(1), got), 128);
   cr_expect(!memcmp(want, got, sizeof want));
   cr_expect_eq(calls_in(outer, "nabla.captured"), 2); /* the weight, and .5 */
@@ -265,9 +256,10 @@ static void rounded(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
 Test(function_import, derivatives_that_the_user_gave_are_kept) {
   float got[3];
   nabla_function *straight;
-  nabla_function *f = create(rounded, NULL, (nabla_function_options){0});
+  nabla_function *f = make_function(rounded, NULL, (nabla_function_options){0});
   cr_assert_eq(nabla_straight_through(f, &straight, &diag), NABLA_OK);
-  nabla_function *sum = create(sum_of, straight, (nabla_function_options){0});
+  nabla_function *sum =
+      make_function(sum_of, straight, (nabla_function_options){0});
   run(sum, vector(3), got);
   cr_expect_float_eq(got[0], 6, 1e-6F); /* of .3, 1.3, 2.3 */
   cr_assert_eq(nabla_function_save(sum, file, 0, &diag), NABLA_OK);
@@ -314,13 +306,13 @@ Test(function_import, states_are_arguments_within_traces) {
              outs[2] = {nabla_tree_of_array(NULL), nabla_tree_of_array(NULL)};
   const nabla_tree in = nabla_tree_of_list(2, items),
                    out = nabla_tree_of_list(2, outs);
-  nabla_function *f = create(
+  nabla_function *f = make_function(
       step, NULL, (nabla_function_options){.states = states, .state_count = 1});
   cr_assert_eq(nabla_function_session(f, &in, &out, NULL, &session, &diag),
                NABLA_OK, "%s", diag.what);
   nabla_session_close(session);
   reload(f);
-  outer = create(call_step, loaded, (nabla_function_options){0});
+  outer = make_function(call_step, loaded, (nabla_function_options){0});
   cr_assert_eq(run(outer, vector(3), got), 3);
   for (int i = 0; i < 3; i++)
     cr_expect_float_eq(got[i], (2.3F + (float)i) * (2.3F + (float)i), 1e-5F);

@@ -208,16 +208,10 @@ static const char *loaded_file;
 
 static nabla_status run_file(const nabla_allocator *allocator) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  const nabla_environment environment = {.allocator = allocator};
-  const nabla_compiler_options compiler = {.struct_size = sizeof compiler,
-                                           .cache = folder.path};
-  const nabla_engine_options options = {.struct_size = sizeof options,
-                                        .compiler = &compiler};
   nabla_engine *engine = NULL;
   nabla_scope *scope = NULL;
   nabla_status status =
-      nabla_engine_create(&options, &environment, &engine, &diag);
-  if (!status) status = nabla_scope_create(engine, &scope, &diag);
+      create_scope_of(allocator, folder.path, &engine, &scope, &diag);
   if (!status) status = use_file(engine, scope, loaded_file, &diag);
   cr_expect(!status || *diag.what, "no text with %d", (int)status);
   nabla_scope_end(scope);
@@ -242,11 +236,6 @@ Test(function_memory, files_with_a_note) {
 /* What was asked for is told, and the scope has a status. */
 static nabla_status run(const nabla_allocator *allocator) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  const nabla_environment environment = {.allocator = allocator};
-  const nabla_compiler_options compiler = {.struct_size = sizeof compiler,
-                                           .cache = folder.path};
-  const nabla_engine_options options = {.struct_size = sizeof options,
-                                        .compiler = &compiler};
   static const nabla_function_dim dims[] = {{"0", 0, "n"}};
   const nabla_function_options how = {
       .struct_size = sizeof how, .name = "f", .dims = dims, .dim_count = 1};
@@ -254,8 +243,7 @@ static nabla_status run(const nabla_allocator *allocator) {
   nabla_scope *scope = NULL;
   nabla_function *function = NULL;
   nabla_status status =
-      nabla_engine_create(&options, &environment, &engine, &diag);
-  if (!status) status = nabla_scope_create(engine, &scope, &diag);
+      create_scope_of(allocator, folder.path, &engine, &scope, &diag);
   if (!status)
     status = nabla_function_create(engine, body, &how, &function, &diag);
   if (!status) status = use(engine, scope, function, &diag);

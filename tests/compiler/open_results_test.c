@@ -42,17 +42,6 @@ static void three_results(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
   pair[1].array = nabla_mul(x, x);
 }
 
-static nabla_function *create(nabla_function_callback callback, void *self,
-                              nabla_function_options options) {
-  nabla_function *made = NULL;
-  options.struct_size = sizeof options;
-  options.name = "f";
-  options.self = self;
-  cr_assert_eq(nabla_function_create(engine, callback, &options, &made, &diag),
-               NABLA_OK, "%s", diag.what);
-  return made;
-}
-
 static nabla_array *ones(int64_t rows) {
   const int64_t shape[2] = {rows, 3};
   return rows ? nabla_ones(scope, NABLA_DTYPE_F32, 2, shape)
@@ -80,7 +69,7 @@ static void expect_three(float a, float b, float c) {
 
 Test(open_results, the_callback_gives_the_structure) {
   nabla_tree out = nabla_tree_of_open(NULL);
-  function = create(three_results, NULL, (nabla_function_options){0});
+  function = make_function(three_results, NULL, (nabla_function_options){0});
   cr_assert_eq(call(function, ones(0), &out), NABLA_OK, "%s", diag.what);
   cr_expect_eq(out.items, &given);
   expect_three(3, 2, 1);
@@ -97,14 +86,14 @@ Test(open_results, names_of_results_are_those_of_the_tree) {
   static const nabla_function_replacement donated[] = {{"0", "both.1"}};
   static const nabla_function_replacement wrong[] = {{"0", "neither"}};
   nabla_tree out = nabla_tree_of_open(NULL);
-  function =
-      create(three_results, NULL,
-             (nabla_function_options){.donated = donated, .donated_count = 1});
+  function = make_function(
+      three_results, NULL,
+      (nabla_function_options){.donated = donated, .donated_count = 1});
   cr_assert_eq(call(function, ones(0), &out), NABLA_OK, "%s", diag.what);
   expect_three(3, 2, 1);
-  outer =
-      create(three_results, NULL,
-             (nabla_function_options){.donated = wrong, .donated_count = 1});
+  outer = make_function(
+      three_results, NULL,
+      (nabla_function_options){.donated = wrong, .donated_count = 1});
   out.items = NULL;
   cr_expect_eq(call(outer, ones(0), &out), NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "'neither', which is no result"), "%s",
@@ -115,7 +104,7 @@ Test(open_results, no_argument_is_open) {
   nabla_tree item = nabla_tree_of_array(ones(0));
   const nabla_tree in = nabla_tree_of_open(&item);
   nabla_tree out = nabla_tree_of_open(NULL);
-  function = create(three_results, NULL, (nabla_function_options){0});
+  function = make_function(three_results, NULL, (nabla_function_options){0});
   cr_expect_eq(nabla_function_call(function, &in, &out, &diag),
                NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "an argument is an open place"), "%s", diag.what);
@@ -129,8 +118,8 @@ static void through_call(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
 
 Test(open_results, calls_and_batches) {
   nabla_tree out = nabla_tree_of_open(NULL);
-  function = create(three_results, NULL, (nabla_function_options){0});
-  outer = create(through_call, function, (nabla_function_options){0});
+  function = make_function(three_results, NULL, (nabla_function_options){0});
+  outer = make_function(through_call, function, (nabla_function_options){0});
   cr_assert_eq(call(outer, ones(0), &out), NABLA_OK, "%s", diag.what);
   expect_three(3, 2, 1);
   nabla_function_destroy(outer);
@@ -155,7 +144,7 @@ Test(open_results, other_results_of_gradients) {
   nabla_tree both[2] = {nabla_tree_of_list(2, inner),
                         nabla_tree_of_array(NULL)};
   nabla_tree out = nabla_tree_of_list(2, both);
-  function = create(value_and_more, NULL, (nabla_function_options){0});
+  function = make_function(value_and_more, NULL, (nabla_function_options){0});
   cr_assert_eq(nabla_value_and_grad(function, &options, &outer, &diag),
                NABLA_OK);
   cr_assert_eq(call(outer, ones(0), &out), NABLA_OK, "%s", diag.what);
@@ -202,12 +191,12 @@ static void choose_another(nabla_scope *s, const nabla_tree *in,
 
 Test(open_results, trees_that_do_not_go_together) {
   nabla_tree out = nabla_tree_of_open(NULL);
-  function = create(none, NULL, (nabla_function_options){0});
+  function = make_function(none, NULL, (nabla_function_options){0});
   cr_expect_eq(call(function, ones(0), &out), NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "left an open place of its results empty"), "%s",
             diag.what);
   nabla_scope_clear(scope);
-  outer = create(choose_another, NULL, (nabla_function_options){0});
+  outer = make_function(choose_another, NULL, (nabla_function_options){0});
   cr_expect_eq(call(outer, ones(0), &out), NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "trees of another structure"), "%s", diag.what);
 }
@@ -236,14 +225,14 @@ static void scan(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
 
 Test(open_results, stacked_outputs) {
   nabla_tree out = nabla_tree_of_open(NULL);
-  function = create(scan, NULL, (nabla_function_options){0});
+  function = make_function(scan, NULL, (nabla_function_options){0});
   cr_assert_eq(call(function, ones(0), &out), NABLA_OK, "%s", diag.what);
   expect_three(1, 2, 1);
 }
 
 Test(open_results, choices) {
   nabla_tree out = nabla_tree_of_open(NULL);
-  function = create(choose, NULL, (nabla_function_options){0});
+  function = make_function(choose, NULL, (nabla_function_options){0});
   cr_assert_eq(call(function, ones(0), &out), NABLA_OK, "%s", diag.what);
   expect_three(3, 2, 1);
   cr_expect_eq(traces, 2); /* both parts */

@@ -8,20 +8,9 @@
 #include "nabla/compiler.h"
 #include "nabla/session.h"
 #include "nabla/shard.h"
+#include "tests/support/compiler_scope.h"
 
 enum { RANKS = 4 };
-
-static nabla_diag diag;
-static nabla_compiler *compiler;
-
-static void set_up(void) {
-  const nabla_compiler_options options = {.struct_size = sizeof options,
-                                          .cache = ""};
-  diag = (nabla_diag)NABLA_DIAG_INIT;
-  cr_assert_eq(nabla_compiler_create(&options, NULL, &compiler, &diag), 0);
-}
-
-static void tear_down(void) { nabla_compiler_destroy(compiler); }
 
 TestSuite(shard_map, .init = set_up, .fini = tear_down, .timeout = 300);
 

@@ -11,7 +11,6 @@ import convolutions
 import harness
 import window_ops
 from arrays import values
-from dense_dots import check_threads
 from harness import np, close
 
 UNIT = 2.0 ** -24
@@ -135,13 +134,7 @@ def main():
         f = harness.Function("e%d" % i)
         add(f, rng, i)
         functions.append(f)
-
-    def test(s):
-        s.run_all(functions, most=12)
-        s.run_all(functions[1::6], ["--target", "x86-64-v3"], most=12)
-        s.run_all(functions[2::9], ["--target", "x86-64"], most=12)
-        check_threads(s, functions[::8])
-    harness.session(sys.argv[1], test)
+    convolutions.run_functions(functions)
 
 
 if __name__ == "__main__":

@@ -79,17 +79,21 @@ def functions_of(rng, count):
     return out
 
 
-def main():
-    medium = sys.argv[2] == "medium"
-    rng = np.random.default_rng(harness.seed())
-    functions = functions_of(rng, 160 if medium else 14)
-
+def run_functions(functions):
+    """Runs them in a session: all of them, some on other CPUs, some with other
+    numbers of threads."""
     def test(s):
         s.run_all(functions, most=12)
         s.run_all(functions[1::6], ["--target", "x86-64-v3"], most=12)
         s.run_all(functions[2::9], ["--target", "x86-64"], most=12)
         check_threads(s, functions[::8])
     harness.session(sys.argv[1], test)
+
+
+def main():
+    medium = sys.argv[2] == "medium"
+    rng = np.random.default_rng(harness.seed())
+    run_functions(functions_of(rng, 160 if medium else 14))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 
 #include "nabla/array.h"
+#include "nabla/function.h"
 
 static nabla_engine *engine;
 static nabla_scope *scope;
@@ -23,6 +24,19 @@ static void set_up(void) {
 static void tear_down(void) {
   nabla_scope_end(scope);
   nabla_engine_destroy(engine);
+}
+
+/* A function of the engine, named "f" unless the options name it. */
+static inline nabla_function *make_function(nabla_function_callback callback,
+                                            void *self,
+                                            nabla_function_options options) {
+  nabla_function *made = NULL;
+  options.struct_size = sizeof options;
+  options.self = self;
+  if (!options.name) options.name = "f";
+  cr_assert_eq(nabla_function_create(engine, callback, &options, &made, &diag),
+               NABLA_OK, "%s", diag.what);
+  return made;
 }
 
 #endif

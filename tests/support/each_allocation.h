@@ -4,7 +4,7 @@
 
 #include <criterion/criterion.h>
 
-#include "nabla/status.h"
+#include "nabla/array.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/figure.h"
 
@@ -33,6 +33,23 @@ static inline void fail_each_allocation(
   cr_expect_gt(at, 100);
   cr_expect_lt(survived, at / 4);
   figure_print("requests", "", at);
+}
+
+/* Makes an engine and a scope whose memory an allocator gives, with a cache of
+ * objects in a folder. */
+static inline nabla_status create_scope_of(const nabla_allocator *allocator,
+                                           const char *cache,
+                                           nabla_engine **engine,
+                                           nabla_scope **scope,
+                                           nabla_diag *diag) {
+  const nabla_environment environment = {.allocator = allocator};
+  const nabla_compiler_options compiler = {.struct_size = sizeof compiler,
+                                           .cache = cache};
+  const nabla_engine_options options = {.struct_size = sizeof options,
+                                        .compiler = &compiler};
+  const nabla_status status =
+      nabla_engine_create(&options, &environment, engine, diag);
+  return status ? status : nabla_scope_create(*engine, scope, diag);
 }
 
 #endif

@@ -226,12 +226,13 @@ static bool has_many_long(MlirOperation cast) {
 static void store_descriptor(const table_maker *m, MlirOperation before,
                              MlirValue buffer, MlirValue place,
                              bool calls_for_long) {
-  if (!is_short(mlirValueGetType(buffer)) && calls_for_long) {
+  const bool is_long = !is_short(mlirValueGetType(buffer));
+  if (is_long && calls_for_long) {
     nabla_table_store(m->module, before, buffer, place);
     return;
   }
   MlirValue descriptor = nabla_known_buffer_descriptor(before, buffer);
-  if (!is_short(mlirValueGetType(buffer))) {
+  if (is_long) {
     store(before, descriptor, place);
     return;
   }

@@ -1,8 +1,7 @@
 /* Loads and stores in kernels of clusters. A tail of fewer than 16 columns is
  * read and written by masked operations in lanes of 32 and 64 bits. Narrower
- * elements
- * go through 64 bytes of stack, one by one: a masked store of 16 bits may write
- * beside its lanes (docs/internals/UPSTREAM.md). */
+ * elements go through 64 bytes of stack, one by one: a masked store of 16 bits
+ * may write beside its lanes (docs/internals/UPSTREAM.md). */
 #include "transforms/cluster/body.h"
 
 static unsigned bytes_of(nabla_dtype dtype) {
