@@ -73,6 +73,10 @@ typedef struct nabla_call_frame {
   /* Of a program for several ranks: nabla/comm.h. NULL and 0 of others. */
   nabla_comm *comm;
   uint32_t rank;
+  /* The rank's number in row-major order of the mesh, and the ranks by these
+   * numbers; NULL: both are the same, as of a mesh without `devices`. */
+  uint32_t place;
+  const uint32_t *ranks;
 } nabla_call_frame;
 
 /* What is known of an argument or result. */

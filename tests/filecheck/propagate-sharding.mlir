@@ -126,10 +126,6 @@ nabla.mesh @m <["model"=2]>
 nabla.mesh @n <["model"=2]>
 
 // -----
-// expected-error @+1 {{has `devices`: programs are divided in row-major order alone}}
-nabla.mesh @m <["model"=2]> {devices = [1, 0]}
-
-// -----
 // Without a mesh annotations are dropped.
 // CHECK-LABEL: @no_mesh(%arg0: tensor<8xf32>)
 func.func @no_mesh(%x: tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"model"}]>}) {

@@ -340,6 +340,39 @@ Test(manifest, functions_and_ports_are_linked) {
   nabla_manifest_deinit(&manifest);
 }
 
+#define RANKS(text) "{\"abi\":1,\"functions\":[],\"ranks\":" text "}"
+
+/* An order of devices has each rank once. */
+Test(manifest, devices) {
+  static const struct {
+    const char *text;
+    nabla_status status;
+  } cases[] = {
+      {RANKS("3"), NABLA_OK},
+      {RANKS("3,\"devices\":[2,0,1]"), NABLA_OK},
+      {RANKS("3,\"devices\":[2,0,1],\"calls\":[]"), NABLA_OK},
+      {RANKS("3,\"devices\":[]"), NABLA_CORRUPT},
+      {RANKS("3,\"devices\":[2,0]"), NABLA_CORRUPT},
+      {RANKS("3,\"devices\":[2,0,2]"), NABLA_CORRUPT},
+      {RANKS("3,\"devices\":[2,0,3]"), NABLA_CORRUPT},
+      {RANKS("3,\"devices\":[2,0,1,0]"), NABLA_CORRUPT},
+      {RANKS("3,\"devices\":[2,0,-1]"), NABLA_CORRUPT},
+      {RANKS("3,\"devices\":2"), NABLA_CORRUPT},
+      {RANKS("65,\"devices\":[0]"), NABLA_TOO_LARGE},
+  };
+  for (size_t i = 0; i < COUNT(cases); i++)
+    cr_expect_eq(parse(NULL, cases[i].text), cases[i].status, "%s",
+                 cases[i].text);
+  nabla_manifest manifest;
+  cr_assert_eq(nabla_manifest_parse(NULL, cases[1].text, strlen(cases[1].text),
+                                    &manifest, &diag),
+               0);
+  cr_expect(manifest.has_devices);
+  cr_expect_eq(manifest.devices[0], 2);
+  cr_expect_eq(manifest.devices[2], 1);
+  nabla_manifest_deinit(&manifest);
+}
+
 /* Every text cut short is refused. */
 Test(manifest, no_part_of_it_is_enough) {
   static const char whole[] =

@@ -381,6 +381,30 @@ static bool describe(MlirOperation op, MlirOperation function,
   return good;
 }
 
+static bool is_mesh(MlirOperation op) { return nabla_is(op, "nabla.mesh"); }
+
+static bool write_devices(MlirOperation mesh, void *self) {
+  nabla_json_out *out = self;
+  const MlirAttribute devices =
+      mlirOperationGetAttributeByName(mesh, nabla_ref("devices"));
+  if (mlirAttributeIsNull(devices)) return true;
+  nabla_json_out_key(out, "devices");
+  nabla_json_out_array(out);
+  for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(devices); i++)
+    nabla_json_out_u64(out, (uint64_t)mlirIntegerAttrGetValueInt(
+                                mlirArrayAttrGetElement(devices, i)));
+  nabla_json_out_array_end(out);
+  return true;
+}
+
+/* The number of ranks, and their order in the mesh. */
+static void write_mesh(MlirOperation module, const nabla_mesh *mesh,
+                       nabla_json_out *out) {
+  nabla_json_out_key(out, "ranks");
+  nabla_json_out_u64(out, (uint64_t)mesh->devices);
+  (void)nabla_ops_each(module, is_mesh, write_devices, out);
+}
+
 MlirLogicalResult nabla_run_manifest(MlirOperation op,
                                      const nablaPassValue *values,
                                      void *prepared) {
@@ -405,10 +429,7 @@ MlirLogicalResult nabla_run_manifest(MlirOperation op,
   for (size_t i = 0; i < all.count; i++)
     good = describe(op, all.ops[i], meshes ? &shard : NULL, &out) && good;
   nabla_json_out_array_end(&out);
-  if (meshes) {
-    nabla_json_out_key(&out, "ranks");
-    nabla_json_out_u64(&out, (uint64_t)shard.mesh.devices);
-  }
+  if (meshes) write_mesh(op, &shard.mesh, &out);
   nabla_json_out_object_end(&out);
   for (size_t i = 0; i < all.count; i++) { /* LLVM would warn of them */
     nabla_state_strip(all.ops[i], NABLA_ARGUMENTS, "nabla.name");

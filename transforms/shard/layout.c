@@ -33,12 +33,6 @@ bool nabla_shard_begin(MlirOperation module, nabla_grid *out,
       nabla_error_at(op, "has axes with more than %d prime factors",
                      NABLA_MAX_ATOMS);
       good = false;
-    } else if (!mlirAttributeIsNull(
-                   mlirOperationGetAttributeByName(op, nabla_ref("devices")))) {
-      nabla_error_at(op,
-                     "has `devices`: programs are divided in row-major order "
-                     "alone");
-      good = false;
     }
   }
   nabla_op_list_deinit(&meshes);

@@ -48,23 +48,25 @@ static int read_places(const nabla_call_frame *frame, places *out) {
 }
 
 /* The rank's number among those that differ in the axes, and all of them. */
-static int find_members(nabla_collective *c, const places *p, uint32_t ranks) {
-  uint32_t first = c->rank;
+static int find_members(const nabla_call_frame *frame, const places *p,
+                        nabla_collective *c) {
+  const uint32_t ranks = nabla_comm_size(frame->comm);
+  uint32_t first = frame->place;
   c->count = 1;
   c->index = 0;
   for (size_t i = 0; i < p->count; i++) {
-    const uint32_t at = c->rank / p->stride[i] % p->size[i];
+    const uint32_t at = frame->place / p->stride[i] % p->size[i];
     if (c->count > NABLA_COMM_MAX_RANKS / p->size[i]) return 0;
     c->count *= p->size[i];
     c->index = c->index * p->size[i] + at;
     first -= at * p->stride[i];
   }
   for (uint32_t m = 0; m < c->count; m++) {
-    uint32_t left = m, rank = first;
+    uint32_t left = m, place = first;
     for (size_t i = p->count; i-- > 0; left /= p->size[i])
-      rank += left % p->size[i] * p->stride[i];
-    if (rank >= ranks) return 0;
-    c->members[m] = rank;
+      place += left % p->size[i] * p->stride[i];
+    if (place >= ranks) return 0;
+    c->members[m] = frame->ranks ? frame->ranks[place] : place;
   }
   return 1;
 }
@@ -76,8 +78,7 @@ static nabla_call_code begin(const nabla_call_frame *frame, calling *call) {
     return fail(call, NABLA_CALL_FAILED_PRECONDITION,
                 "the program is for several ranks: give the session a "
                 "communicator");
-  if (!read_places(frame, &p) ||
-      !find_members(&call->c, &p, nabla_comm_size(frame->comm)))
+  if (!read_places(frame, &p) || !find_members(frame, &p, &call->c))
     return fail(call, NABLA_CALL_INVALID_ARGUMENT,
                 "its mesh has other ranks than the communicator");
   return NABLA_CALL_OK;

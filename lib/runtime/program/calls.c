@@ -297,6 +297,8 @@ nabla_status nabla_calls_run(nabla_calls *calls, uint64_t number,
   frame.results = buffers + frame.argument_count;
   frame.comm = rank.comm;
   frame.rank = rank.rank;
+  frame.place = rank.place;
+  frame.ranks = rank.ranks;
   const uint64_t *rest = read_buffers(words + 2, frame.argument_count, buffers);
   (void)read_buffers(rest, frame.result_count, buffers + frame.argument_count);
   NABLA_TRY(check_frame(s, &frame, diag));

@@ -47,10 +47,12 @@ NABLA_MUST_USE nabla_status nabla_calls_open(const nabla_call_site *sites,
                                              nabla_diag *diag);
 void nabla_calls_close(nabla_calls *calls); /* NULL is allowed */
 
-/* Who runs: a rank of a communicator, or nobody's (NULL, 0). */
+/* Who runs: a rank of a communicator, or nobody's (NULL, 0), and its place in
+ * the mesh of the program. */
 typedef struct nabla_call_rank {
   nabla_comm *comm;
-  uint32_t rank;
+  uint32_t rank, place;
+  const uint32_t *ranks; /* by place; NULL: place i is rank i */
 } nabla_call_rank;
 
 /* Makes call `site`. `words`: the numbers of arguments and of results, then for

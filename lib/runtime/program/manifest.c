@@ -537,22 +537,61 @@ static nabla_status take_call(parser *p) {
   return nabla_buffer_append(&p->out->call_buffer, &site, sizeof site, p->diag);
 }
 
+static nabla_status corrupt_ranks(parser *p, const nabla_json_event *event) {
+  return corrupt_at(p, event,
+                    nabla_fail(p->diag, NABLA_CORRUPT,
+                               "the devices of the mesh are no permutation of "
+                               "its ranks"));
+}
+
+/* Each rank once, in row-major order of the mesh. */
+static nabla_status take_devices(parser *p) {
+  nabla_json_event event;
+  uint64_t seen = 0, rank;
+  uint32_t count = 0;
+  NABLA_TRY(take_kind(p, NABLA_JSON_ARRAY_BEGIN, "the devices of the mesh"));
+  if (p->out->ranks > NABLA_COMM_MAX_RANKS)
+    return nabla_fail(p->diag, NABLA_TOO_LARGE,
+                      "the mesh has an order of %u devices; at most %u",
+                      p->out->ranks, NABLA_COMM_MAX_RANKS);
+  for (;; count++) {
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+    if (event.kind == NABLA_JSON_ARRAY_END) break;
+    NABLA_TRY(nabla_json_u64(&event, "devices", &rank, p->diag));
+    if (rank >= p->out->ranks || seen >> rank & 1)
+      return corrupt_ranks(p, &event);
+    seen |= (uint64_t)1 << rank;
+    p->out->devices[count] = (uint32_t)rank;
+  }
+  p->out->has_devices = 1;
+  return count == p->out->ranks ? NABLA_OK : corrupt_ranks(p, &event);
+}
+
+/* The ranks, and their order where it is not that of their numbers. Reads the
+ * event behind them. */
+static nabla_status take_ranks(parser *p, nabla_json_event *event) {
+  uint64_t ranks;
+  NABLA_TRY(nabla_json_next(p->json, event, p->diag));
+  NABLA_TRY(nabla_json_u64(event, "ranks", &ranks, p->diag));
+  if (!ranks || ranks > UINT32_MAX)
+    return corrupt_at(
+        p, event,
+        nabla_fail(p->diag, NABLA_CORRUPT,
+                   "the program is for %" PRIu64 " ranks", ranks));
+  p->out->ranks = (uint32_t)ranks;
+  NABLA_TRY(nabla_json_next(p->json, event, p->diag));
+  if (event->kind != NABLA_JSON_KEY || strcmp(event->text, "devices") != 0)
+    return NABLA_OK;
+  NABLA_TRY(take_devices(p));
+  return nabla_json_next(p->json, event, p->diag);
+}
+
 /* The ranks and the custom calls, where there are some, and the end. */
 static nabla_status take_calls(parser *p) {
   nabla_json_event event;
   NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
-  if (event.kind == NABLA_JSON_KEY && !strcmp(event.text, "ranks")) {
-    uint64_t ranks;
-    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
-    NABLA_TRY(nabla_json_u64(&event, "ranks", &ranks, p->diag));
-    if (!ranks || ranks > UINT32_MAX)
-      return corrupt_at(
-          p, &event,
-          nabla_fail(p->diag, NABLA_CORRUPT,
-                     "the program is for %" PRIu64 " ranks", ranks));
-    p->out->ranks = (uint32_t)ranks;
-    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
-  }
+  if (event.kind == NABLA_JSON_KEY && !strcmp(event.text, "ranks"))
+    NABLA_TRY(take_ranks(p, &event));
   if (event.kind == NABLA_JSON_OBJECT_END) return NABLA_OK;
   NABLA_TRY(check_key(p, &event, "calls"));
   NABLA_TRY(take_kind(p, NABLA_JSON_ARRAY_BEGIN, "custom calls"));

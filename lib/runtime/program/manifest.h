@@ -6,6 +6,7 @@
 
 #include "lib/base/memory.h"
 #include "lib/runtime/program/calls.h"
+#include "nabla/comm.h"
 #include "nabla/executable.h"
 #include "quant/formats/name_index.h"
 
@@ -44,9 +45,12 @@ typedef struct nabla_manifest {
   size_t port_count;
   nabla_call_site *calls; /* custom calls, by number */
   size_t call_count;
-  uint32_t ranks;           /* that the program is for; 0: it is for one, and
-                               exchanges nothing */
-  nabla_argument_cut *cuts; /* by port, ascending */
+  uint32_t ranks; /* that the program is for; 0: it is for one, and
+                     exchanges nothing */
+  uint32_t devices[NABLA_COMM_MAX_RANKS]; /* ranks in row-major order of the
+                                             mesh */
+  int has_devices;                        /* 0: in the order of their numbers */
+  nabla_argument_cut *cuts;               /* by port, ascending */
   size_t cut_count;
   /* They own the arrays, and packed results. */
   nabla_buffer function_buffer, port_buffer, packed_buffer, call_buffer,

@@ -11,7 +11,8 @@ static const char *const names[KEYS] = {"meshes", "programs", "weights",
                                         "functions", "inputs"};
 
 static uint64_t mesh_key(const nabla_manifest *manifest) {
-  uint64_t key = manifest->ranks;
+  uint64_t key = nabla_key_mix(manifest->ranks, manifest->devices,
+                               sizeof manifest->devices);
   for (size_t i = 0; i < manifest->cut_count; i++) {
     const nabla_argument_cut *cut = &manifest->cuts[i];
     const uint64_t port = cut->port;

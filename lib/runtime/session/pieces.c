@@ -19,12 +19,12 @@ typedef struct box {
 
 /* In elements, of an array of the shape `whole`. */
 static box box_of(uint32_t dims, const int64_t *whole, const int64_t *local,
-                  const nabla_argument_cut *cut, uint32_t rank) {
+                  const nabla_argument_cut *cut, uint32_t place) {
   box b = {.rank = dims};
   uint64_t index[NABLA_ARRAY_MAX_RANK] = {0};
   for (uint32_t i = 0; i < cut->count; i++) {
     const nabla_cut_place *at = &cut->at[i];
-    index[at->dim] = index[at->dim] * at->size + rank / at->stride % at->size;
+    index[at->dim] = index[at->dim] * at->size + place / at->stride % at->size;
   }
   for (uint32_t i = 0; i < dims; i++) {
     b.whole[i] = (uint64_t)whole[i];
@@ -111,18 +111,18 @@ static void copy_box(const box *b, uint64_t bytes, const uint8_t *from,
   }
 }
 
-void nabla_piece_copy(const nabla_argument_cut *cut, uint32_t rank,
+void nabla_piece_copy(const nabla_argument_cut *cut, uint32_t place,
                       const nabla_dense *from, const int64_t *local, void *to) {
-  const box b = box_of(from->rank, from->shape, local, cut, rank);
+  const box b = box_of(from->rank, from->shape, local, cut, place);
   for (uint32_t i = 0; i < b.rank; i++)
     if (!b.size[i]) return;
   if (b.rank) copy_box(&b, nabla_element_size(from->dtype), from->data, to);
 }
 
-const void *nabla_piece_in_place(const nabla_argument_cut *cut, uint32_t rank,
+const void *nabla_piece_in_place(const nabla_argument_cut *cut, uint32_t place,
                                  const nabla_dense *from,
                                  const int64_t *local) {
-  const box b = box_of(from->rank, from->shape, local, cut, rank);
+  const box b = box_of(from->rank, from->shape, local, cut, place);
   uint64_t first, count;
   if (!is_row(&b, &first, &count)) return NULL;
   return (const uint8_t *)from->data + first * nabla_element_size(from->dtype);
@@ -135,7 +135,7 @@ typedef struct taking {
   const nabla_allocator *allocator;
   const nabla_port *port;
   const nabla_argument_cut *cut;
-  uint32_t rank;
+  uint32_t place;      /* of the rank in the mesh                          */
   uint64_t copied;     /* bytes that were allocated for copies             */
   nabla_binding *room; /* copies of a run before, which are written again, */
                        /* and new ones; NULL: none are kept                */
@@ -234,7 +234,7 @@ static nabla_status take_weight(taking *t, const nabla_binding *bound,
   for (uint32_t i = 0; i < t->port->rank; i++)
     out->shape[i] = dense_local.shape[i];
   t->elements =
-      box_of(dense.rank, dense.shape, dense_local.shape, t->cut, t->rank);
+      box_of(dense.rank, dense.shape, dense_local.shape, t->cut, t->place);
   NABLA_TRY(nabla_port_components(&dense, &whole, t->diag));
   NABLA_TRY(nabla_port_components(&dense_local, &local, t->diag));
   for (uint32_t i = 0; i < whole.count; i++) {
@@ -312,7 +312,7 @@ nabla_status nabla_piece_of_weight(const nabla_run_room *room,
               .allocator = room->allocator,
               .port = port,
               .cut = cut,
-              .rank = room->rank.rank,
+              .place = room->rank.place,
               .room = &room->pieces[cut->port],
               .diag = diag};
   return take_weight(&t, whole, out);
@@ -338,7 +338,7 @@ nabla_status nabla_session_take_pieces(nabla_session *session,
                 .allocator = session->allocator,
                 .port = port,
                 .cut = cut,
-                .rank = session->rank.rank,
+                .place = session->rank.place,
                 .diag = diag};
     const nabla_status status = bound->is_bound
                                     ? take_bound(session, &t, bound, out)

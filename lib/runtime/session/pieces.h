@@ -23,12 +23,12 @@ NABLA_MUST_USE nabla_status nabla_piece_of_weight(const nabla_run_room *room,
                                                   nabla_binding *out,
                                                   nabla_diag *diag);
 
-/* Copies a rank's piece, of the shape `local`, of a dense array; padding is 0.
- */
-void nabla_piece_copy(const nabla_argument_cut *cut, uint32_t rank,
+/* Copies the piece, of the shape `local`, that the rank at a place of the mesh
+ * has of a dense array; padding is 0. */
+void nabla_piece_copy(const nabla_argument_cut *cut, uint32_t place,
                       const nabla_dense *from, const int64_t *local, void *to);
 /* Where the piece lies in the array, if it lies in a row; else NULL. */
-const void *nabla_piece_in_place(const nabla_argument_cut *cut, uint32_t rank,
+const void *nabla_piece_in_place(const nabla_argument_cut *cut, uint32_t place,
                                  const nabla_dense *from, const int64_t *local);
 
 #endif

@@ -113,7 +113,7 @@ static nabla_status call_alone(nabla_run_frame *f,
                                const nabla_run_room *room,
                                nabla_entry_function entry) {
   nabla_run_room own = *room;
-  own.rank.rank = 0;
+  own.rank = (nabla_call_rank){0};
   NABLA_TRY(nabla_comm_threads(1, &own.rank.comm, f->diag));
   const nabla_status status = call(f, executable, &own, entry);
   nabla_comm_destroy(own.rank.comm);
@@ -129,7 +129,7 @@ nabla_status nabla_run_function(const nabla_executable *executable,
                        .states = room->states,
                        .pieces = room->pieces,
                        .room = room,
-                       .rank = room->rank.rank,
+                       .place = room->rank.place,
                        .diag = diag};
   NABLA_TRY(nabla_run_check_inputs(executable, &f));
   lay_out(&f, room->frame);

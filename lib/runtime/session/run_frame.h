@@ -34,7 +34,7 @@ typedef struct nabla_run_frame {
   void *const *states;         /* of the session, by port; NULL: none     */
   nabla_binding *pieces;       /* of the session, by port; NULL: none     */
   const nabla_run_room *room;  /* of the session                          */
-  uint32_t rank;               /* of the session                          */
+  uint32_t place;              /* of the session's rank in the mesh       */
   nabla_run_spans read, given; /* the inputs', and the outputs' memory    */
   int has_overlap;             /* an output is in the memory of an input  */
   int64_t *free;               /* room for the next descriptor            */

@@ -234,7 +234,7 @@ static nabla_status add_input_piece(nabla_run_frame *f, const nabla_port *port,
   NABLA_TRY(shape_piece(f, port, cut, array, number, shape));
   const int grows = has_unknown(&cut->local);
   const void *data =
-      grows ? nabla_piece_in_place(cut, f->rank, array, shape) : NULL;
+      grows ? nabla_piece_in_place(cut, f->place, array, shape) : NULL;
   if (data) {
     uint64_t bytes = 0;
     (void)nabla_run_count_bytes(array->dtype, array->rank, array->shape,
@@ -243,7 +243,7 @@ static nabla_status add_input_piece(nabla_run_frame *f, const nabla_port *port,
   } else {
     nabla_binding *piece = &f->pieces[cut->port];
     if (grows) NABLA_TRY(make_room(f, piece, port, shape));
-    nabla_piece_copy(cut, f->rank, array, shape,
+    nabla_piece_copy(cut, f->place, array, shape,
                      (void *)(uintptr_t)piece->data[0]);
     data = piece->data[0];
   }

@@ -118,6 +118,17 @@ static nabla_status fill(nabla_session *session,
   return nabla_session_take_pieces(session, diag);
 }
 
+/* A rank with its place in the mesh of a program. */
+static nabla_call_rank rank_of(const nabla_manifest *manifest, nabla_comm *comm,
+                               uint32_t rank) {
+  nabla_call_rank out = {.comm = comm, .rank = rank, .place = rank};
+  if (!manifest->has_devices) return out;
+  out.ranks = manifest->devices;
+  for (uint32_t i = 0; i < manifest->ranks; i++)
+    if (manifest->devices[i] == rank) out.place = i;
+  return out;
+}
+
 /* A program for several ranks runs as one of a communicator of as many. */
 static nabla_status take_rank(nabla_session *session,
                               const nabla_session_options *options,
@@ -145,7 +156,8 @@ static nabla_status take_rank(nabla_session *session,
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "rank %u of a communicator with %u", options->rank,
                       ranks);
-  session->rank = (nabla_call_rank){comm, options && comm ? options->rank : 0};
+  session->rank = rank_of(&session->executable->manifest, comm,
+                          options && comm ? options->rank : 0);
   session->check = options ? options->check : NABLA_CHECK_NEVER;
   if (session->check > NABLA_CHECK_NEVER)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
