@@ -103,7 +103,8 @@ NABLA_API const nabla_signature *nabla_executable_find(
  * format of a GGUF file's blocks), shape, components. The dtype that a packed
  * weight had before packing is not: it decodes to what the function says. A
  * dense weight binds to a dense argument of its dtype and shape that is not
- * donated. Not while a run is on, and not after the first session was made.
+ * donated. Not while a run is on, not while it has a session, and not once code
+ * has run in one.
  * Nothing is copied but the description: the components, and the model that has
  * them, live as long as the binding. They are aligned to their dtype, as those
  * of nabla_model_find are, which copies what a file has placed badly and counts
@@ -163,7 +164,7 @@ typedef struct nabla_bind_summary {
  *         NABLA_UNSUPPORTED       a tensor packed in a way this build cannot
  *                                 decode
  *         NABLA_NO_MEMORY
- * Not while a run is on, and not after the first session was made. */
+ * When nabla_executable_bind is refused, so is this. */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_executable_bind_model(nabla_executable *executable, nabla_model *model,
                             const nabla_bind_options *options,

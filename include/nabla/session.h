@@ -46,8 +46,8 @@ typedef struct nabla_session_options {
   nabla_session_check check; /* of a session with a communicator */
 } nabla_session_options;
 
-/* Creates a session, whose states are zero. Once an executable has had a
- * session, no more weights can be bound to it.
+/* Creates a session, whose states are zero. While an executable has a session,
+ * and once compiled code has run in one, no more weights can be bound to it.
  * @param executable  may be closed before its sessions: it is freed when the
  *                    last of them is closed. Its environment and the weights
  *                    that are bound to it must outlive the session

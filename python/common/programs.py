@@ -44,7 +44,8 @@ class Program(Owner):
     """A program that nabla-compile saved (`-o program.so`). It is code: open only what
     you trust as you trust programs that you start.
 
-    Weights are bound by name before the first run."""
+    Weights are bound by name before the first session, or the first call of run()
+    that gets as far as the program's code."""
 
     _noun = "program"
 
@@ -94,10 +95,17 @@ class Program(Owner):
     def run(self, function: str, *inputs: Any) -> Any:
         """Runs a function that has no states. One result is an array, several are a
         tuple."""
-        if self._session is None:
-            self._session = Session(self)
         self._open()
-        return self._session.run(function, *inputs)
+        if self._session is not None:
+            return self._session.run(function, *inputs)
+        session = Session(self)
+        try:
+            results = session.run(function, *inputs)
+        except BaseException:
+            session.free()  # a traceback may keep it, and it keeps weights from being bound
+            raise
+        self._session = session
+        return results
 
     def close(self) -> None:
         self._session = None
@@ -193,6 +201,13 @@ class Session(Owner):
         results = [_weight(desc) if desc is not None else _result(place.dense)
                    for place, desc in zip(outputs, descs)]
         return results[0] if len(results) == 1 else tuple(results)
+
+    def free(self) -> None:
+        """Closes it, also where something still holds on to it."""
+        handle = self._handle
+        self.close()
+        if handle is not None:
+            handle.drop()
 
     @property
     def states(self) -> "States":

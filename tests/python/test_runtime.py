@@ -202,6 +202,23 @@ class Programs(unittest.TestCase):
         self.program.close()  # the result is the caller's
         np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-4)
 
+    def test_weights_are_bound_after_a_refused_run(self):
+        weight = nr.quantize_array(random.standard_normal((64, 128)), "nf4")
+        x, kept = np.ones((1, 128), np.float32), []
+        for _ in range(2):
+            try:
+                self.program.run("product", x)
+            except nr.InvalidArgument as error:
+                kept.append(error)  # as an interactive Python keeps the last one
+        self.assertRegex(str(kept[1]), r"takes 2 inputs \(x, w\); 1 were given; .*bind_m")
+        self.program.bind("w", weight)
+        self.program.run("product", x)
+        with self.assertRaisesRegex(nr.InvalidArgument, "nothing can be bound"):
+            self.program.bind("w", weight)
+        with self.assertRaises(nr.InvalidArgument) as too_many:
+            self.program.run("product", x, x)
+        self.assertNotIn("bind", str(too_many.exception))
+
     def test_states(self):
         first, second = self.program.session(), self.program.session()
         self.program.close()

@@ -271,17 +271,50 @@ Test(session, states_are_checked) {
                  "there is no state 'x'");
 }
 
-Test(session, nothing_is_bound_after_the_first) {
-  const float values[3] = {0};
+static nabla_status bind_x(const float *values) {
   const nabla_weight_desc weight = {
       .name = "w",
       .dtype = NABLA_DTYPE_F32,
       .rank = 1,
       .shape = {3},
       .component_count = 1,
-      .components = {{.data = values, .bytes = sizeof values}}};
-  expect_refused(nabla_executable_bind(executable, "x", &weight, &diag),
-                 "nothing can be bound: the program has had a session");
+      .components = {{.data = values, .bytes = 3 * sizeof *values}}};
+  diag = (nabla_diag)NABLA_DIAG_INIT;
+  return nabla_executable_bind(executable, "x", &weight, &diag);
+}
+
+static const char sealed[] =
+    "nothing can be bound: the program has a session, or has run in one";
+
+Test(session, nothing_is_bound_while_there_is_one) {
+  const float values[3] = {0};
+  expect_refused(bind_x(values), sealed);
+  nabla_session *second = make();
+  nabla_session_close(session);
+  session = second;
+  expect_refused(bind_x(values), sealed);
+}
+
+/* A run that is refused leaves the program as it was, for weights too. */
+Test(session, weights_are_bound_after_a_refused_run) {
+  const float ones[3] = {1, 1, 1}, twos[3] = {2, 2, 2};
+  float out[3];
+  nabla_dense output = array_of(out);
+  cr_assert_eq(nabla_session_run(session, "add", NULL, 0, &output, 1, &diag),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.next, "bind_model"), "%s", diag.next);
+  nabla_session_close(session);
+  cr_assert_eq(bind_x(twos), NABLA_OK, "%s", diag.what);
+  cr_assert_eq(bind_x(ones), NABLA_OK, "%s", diag.what);
+  session = make();
+  cr_assert_eq(nabla_session_run(session, "add", NULL, 0, &output, 1, &diag),
+               NABLA_OK, "%s", diag.what);
+  cr_expect_eq(out[2], 1);
+  nabla_session_close(session);
+  session = make();
+  nabla_session_close(session); /* that it did not run changes nothing */
+  expect_refused(bind_x(twos), sealed);
+  session = make();
 }
 
 Test(session, one_run_at_a_time) {

@@ -283,10 +283,11 @@ static const nabla_port *next_named(const nabla_manifest *manifest,
 
 nabla_status nabla_executable_check_open(const nabla_executable *executable,
                                          nabla_diag *diag) {
-  if (!atomic_load(&executable->is_sealed)) return NABLA_OK;
+  if (!atomic_load(&executable->seals)) return NABLA_OK;
   const nabla_status status =
       nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                 "nothing can be bound: the program has had a session");
+                 "nothing can be bound: the program has a session, or has run "
+                 "in one");
   nabla_diag_set_next(diag, "bind all weights before the first session");
   return status;
 }

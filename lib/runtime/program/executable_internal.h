@@ -29,8 +29,9 @@ struct nabla_executable {
   /* Memory of the last run, which the next one takes; NULL while it is taken */
   _Atomic(struct nabla_run_arena *) idle;
   atomic_size_t references; /* the owner's and each session's */
-  atomic_int is_sealed;     /* 1: it has had a session        */
-  uint64_t weights_key;     /* of all that was bound: bound_key.h */
+  /* Sessions that are open or have begun a run: with any, nothing is bound. */
+  atomic_size_t seals;
+  uint64_t weights_key; /* of all that was bound: bound_key.h */
 };
 
 /* The executable is freed when the last reference is given up:
@@ -44,8 +45,8 @@ static inline nabla_binding *nabla_executable_binding(
   return executable->bindings + (port - executable->manifest.ports);
 }
 
-/* NABLA_INVALID_ARGUMENT when the executable has had a session: nothing is
- * bound from then on. */
+/* NABLA_INVALID_ARGUMENT when the executable has a session, or has run in one:
+ * nothing is bound then. */
 NABLA_MUST_USE nabla_status nabla_executable_check_open(
     const nabla_executable *executable, nabla_diag *diag);
 

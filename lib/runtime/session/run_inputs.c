@@ -375,8 +375,13 @@ nabla_status nabla_run_check_inputs(const nabla_executable *executable,
   if (wanted == given) return NABLA_OK;
   char names[100];
   name_inputs(executable, function, names, sizeof names);
-  return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
-                    "'%.60s' takes %zu inputs%s%s%s; %zu were given",
-                    function->name, wanted, wanted ? " (" : "", names,
-                    wanted ? ")" : "", given);
+  const nabla_status status = nabla_fail(
+      f->diag, NABLA_INVALID_ARGUMENT,
+      "'%.60s' takes %zu inputs%s%s%s; %zu were given", function->name, wanted,
+      wanted ? " (" : "", names, wanted ? ")" : "", given);
+  if (given < wanted)
+    nabla_diag_set_next(f->diag,
+                        "give them all, or bind some to the program by name "
+                        "before it runs: bind, bind_model");
+  return status;
 }

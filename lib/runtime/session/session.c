@@ -191,7 +191,8 @@ nabla_status nabla_session_create(nabla_executable *executable,
     nabla_session_close(session);
     return status;
   }
-  atomic_store(&executable->is_sealed, 1);
+  session->is_sealing = 1;
+  atomic_fetch_add(&executable->seals, 1);
   *out = session;
   return NABLA_OK;
 }
@@ -211,6 +212,8 @@ void nabla_session_close(nabla_session *session) {
              sizeof *session->by_port);
   nabla_free(allocator, session->states, session->state_room,
              sizeof *session->states);
+  if (session->is_sealing && !session->has_begun)
+    atomic_fetch_sub(&executable->seals, 1);
   nabla_free(allocator, session, 1, sizeof *session);
   nabla_executable_close(executable);
 }
@@ -280,6 +283,7 @@ static nabla_status run(nabla_session *session, size_t index,
   }
   const nabla_status status =
       nabla_run_function(executable, index, &room, arrays, diag);
+  if (began) session->has_begun = 1;
   if (status && began && writes) session->is_spent = 1;
   if (status && session->rank.comm)
     nabla_comm_fail(session->rank.comm, session->rank.rank,

@@ -34,6 +34,8 @@ struct nabla_session {
   nabla_binding *pieces;
   uint64_t piece_bytes; /* of pieces that were copied */
   int is_spent;         /* a run failed in code that writes states */
+  int is_sealing;       /* it counts in `seals` of the executable */
+  int has_begun;        /* the code of a run */
   atomic_int is_busy;
 };
 
