@@ -10,6 +10,7 @@
 #include "lib/base/require.h"
 #include "lib/compiler/bytecode.h"
 #include "lib/compiler/codegen.h"
+#include "lib/compiler/context.h"
 
 #define DEFAULT_PROGRAMS  ((size_t)1024)
 #define DEFAULT_BYTES     ((uint64_t)256 << 20)
@@ -256,6 +257,16 @@ static nabla_status take_compiler(nabla_engine *engine, nabla_compiler **out,
   return status;
 }
 
+/* Puts the compiler's first error into the failure of a program that was
+ * recorded: who recorded it has no text of the program to look into. */
+static nabla_status explain(nabla_compiler *compiler, nabla_status status,
+                            nabla_diag *diag) {
+  const char *error = nabla_compiler_context(compiler)->error;
+  if (status != NABLA_CORRUPT || !*error) return status;
+  return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                    "the program cannot be compiled: %s", error);
+}
+
 /* Compiles outside the lock, which is held before and after. */
 static nabla_status compile(nabla_engine *engine, nabla_program *program,
                             const nabla_program_writer *writer,
@@ -276,6 +287,7 @@ static nabla_status compile(nabla_engine *engine, nabla_program *program,
     status =
         nabla_compile_bytecode(compiler, bytecode.data, bytecode.size, &options,
                                &program->executable, &code, diag);
+  status = explain(compiler, status, diag);
   const nabla_compile_report report = nabla_compiler_last_report(compiler);
   program->counts = (nabla_dispatch_counts){
       report.materializations, report.rules, report.declined, report.fused};
@@ -303,6 +315,7 @@ nabla_status nabla_engine_emit(nabla_engine *engine, const nabla_buffer *text,
   if (status) return status;
   status = nabla_emit_text(compiler, (const char *)text->data, text->size, name,
                            &used, emission, sink, diag);
+  status = explain(compiler, status, diag);
   pthread_mutex_lock(&engine->lock);
   engine->compilers[engine->compiler_idle++] = compiler;
   pthread_cond_broadcast(&engine->changed);

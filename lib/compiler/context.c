@@ -104,6 +104,8 @@ static void report(nabla_context *context, MlirDiagnostic diagnostic) {
   nabla_text_add(&text, ": %s: %s", severity_name(severity),
                  message.data ? message.data : "");
   /* MLIR adds the whole operation in its generic form: for nabla-opt */
+  if (severity == MlirDiagnosticError && !*context->error && message.data)
+    (void)snprintf(context->error, sizeof context->error, "%s", message.data);
   int wanted = !message.data || severity != MlirDiagnosticNote ||
                strncmp(message.data, "see current operation", 21);
   if (wanted && !text.failed) {
@@ -221,6 +223,7 @@ nabla_status nabla_context_begin(nabla_context *context, const char *source,
   }
   context->source = source;
   context->errors = context->record_failed = 0;
+  *context->error = '\0';
   context->counts = (nabla_dispatch_counts){0};
   context->recorded.size = 0;
   return NABLA_OK;

@@ -29,6 +29,7 @@ typedef struct nabla_context {
   nabla_dispatch_counts counts; /* of this compilation */
   int record_failed;            /* no memory for it: do not cache */
   int errors;                   /* of this compilation */
+  char error[200]; /* the first one's text, or "", without its place */
 } nabla_context;
 
 void nabla_context_init(nabla_context *context,

@@ -1,4 +1,6 @@
 """Arrays on meshes of threads: partitions, pieces, functions, shard_map."""
+import os
+import tempfile
 import unittest
 
 import numpy as np
@@ -87,6 +89,41 @@ class Arrays(unittest.TestCase):
         self.assertEqual(loss(x, w).item(), (x @ w).sum())
         np.testing.assert_array_equal(
             nb.grad(loss, "w")(x, w).numpy(), np.repeat(x.sum(0)[:, None], 4, 1))
+
+
+class Diagnosed(unittest.TestCase):
+    """What only the compiler finds is in the exception, with the line of the program."""
+
+    def test_packed_rows_that_are_cut_within_blocks(self):
+        mesh = nb.Mesh("data=2,model=2")
+        packed = nb.quantize_array(small(64, 128), "nf4")
+        y = nb.linear(small(3, 128), nb.shard(
+            packed, nb.PartitionSpec(mesh, None, "data,model")))
+        with self.assertRaisesRegex(
+                nb.InvalidArgument, r"test_meshes.py:\d+: the program cannot be compiled: "
+                "sharding: pieces of rows of 128 are no whole blocks of 64"):
+            y.numpy()
+        x = small(3, 128)
+        y = nb.linear(x, nb.shard(packed, nb.PartitionSpec(mesh, None, "model")))
+        np.testing.assert_allclose(y.numpy(), x @ packed.numpy().T, rtol=1e-4, atol=1e-3)
+
+    def test_results_that_vary(self):
+        mesh = nb.Mesh("x=2")
+        rows, whole = nb.PartitionSpec(mesh, "x", None), nb.PartitionSpec(mesh, None, None)
+        varies = r"test_meshes.py:\d+: the program .*result #0 varies along axis \"x\""
+        y = nb.shard_map(lambda p: p, small(4, 2), in_specs=rows, out_specs=whole)
+        with self.assertRaisesRegex(nb.InvalidArgument, varies):
+            y.numpy()
+        f = nb.function(lambda x: nb.shard_map(lambda p: p, x, in_specs=rows,
+                                               out_specs=whole))
+        with self.assertRaisesRegex(nb.InvalidArgument, varies):
+            f(small(4, 2))
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(nb.InvalidArgument, "varies along axis"):
+                f.emit(os.path.join(folder, "f.so"), (small(4, 2),))
+        same = small(4, 2)  # and the next program compiles
+        np.testing.assert_array_equal(nb.shard_map(lambda p: p, same, in_specs=rows,
+                                                   out_specs=rows).numpy(), same)
 
 
 class Maps(unittest.TestCase):
