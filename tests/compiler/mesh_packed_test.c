@@ -28,15 +28,23 @@ static nabla_array *matrix(int64_t rows, int64_t columns, int seed) {
   return nabla_array_of(scope, &dense);
 }
 
-static nabla_array *pack(nabla_array *x) {
+/* Types of scales: 8-bit ones of a piece are decoded. */
+static const nabla_scale_type scales[] = {NABLA_SCALE_F32,
+                                          NABLA_SCALE_DYNAMIC8};
+enum { SCALES = sizeof scales / sizeof *scales };
+
+static nabla_array *pack(nabla_array *x, int scale) {
   const nabla_storage layout = {
       .kind = NABLA_STORAGE_PLANES,
-      .format = {.encoding = nabla_encoding_find("nf4"), .block = 64}};
+      .format = {.encoding = nabla_encoding_find("nf4"),
+                 .block = 64,
+                 .scale = scales[scale]},
+      .nested_block = scales[scale] == NABLA_SCALE_DYNAMIC8 ? 32 : 0};
   return nabla_quantize(x, &layout);
 }
 
-static nabla_array *weight(int seed) {
-  nabla_array *w = pack(matrix(N, K, seed));
+static nabla_array *weight(int seed, int scale) {
+  nabla_array *w = pack(matrix(N, K, seed), scale);
   cr_assert_eq(nabla_realize(scope, 1, &w, &diag), NABLA_OK, "%s", diag.what);
   return w;
 }
@@ -61,8 +69,8 @@ static const float *product_of_one(nabla_array *x, nabla_array *w) {
 Test(mesh_packed, divided_weights) {
   nabla_mesh *mesh = make("x=4");
   const nabla_partition columns = nabla_partition_spec(mesh, NULL, "x");
-  for (int seed = 0; seed < 3; seed++) {
-    nabla_array *x = matrix(M, K, 5), *w = weight(seed);
+  for (int seed = 0; seed < 6; seed++) {
+    nabla_array *x = matrix(M, K, 5), *w = weight(seed, seed % SCALES);
     const float *want = product_of_one(x, w);
     /* 4 rows of each device */
     nabla_array *y =
@@ -79,9 +87,9 @@ Test(mesh_packed, divided_weights) {
 }
 
 /* The weight says how it is divided. */
-Test(mesh_packed, shards_of_weights) {
+static void check_shards(int scale) {
   nabla_mesh *mesh = make("x=4");
-  nabla_array *x = matrix(M, K, 5), *w = weight(3);
+  nabla_array *x = matrix(M, K, 5), *w = weight(3, scale);
   const float *want = product_of_one(x, w);
   for (int i = 0; i < 2; i++) {
     const nabla_partition p = i ? nabla_partition_spec(mesh, NULL, "x")
@@ -105,13 +113,17 @@ Test(mesh_packed, shards_of_weights) {
   nabla_mesh_destroy(mesh);
 }
 
-Test(mesh_packed, results) {
+Test(mesh_packed, shards_of_weights) {
+  for (int scale = 0; scale < SCALES; scale++) check_shards(scale);
+}
+
+static void check_results(int scale) {
   nabla_mesh *mesh = make("x=2");
-  nabla_array *rows[2], *want = weight(1);
+  nabla_array *rows[2], *want = weight(1, scale);
   nabla_weight_desc a, b;
   rows[0] = nabla_shard(nabla_exp(matrix(N, K, 2)),
                         nabla_partition_spec(mesh, "x", NULL));
-  rows[1] = pack(matrix(N, K, 1));
+  rows[1] = pack(matrix(N, K, 1), scale);
   cr_assert_eq(nabla_realize(scope, 2, rows, &diag), NABLA_OK, "%s", diag.what);
   cr_assert_eq(nabla_array_weight(rows[1], &a, &diag), NABLA_OK, "%s",
                diag.what);
@@ -121,6 +133,10 @@ Test(mesh_packed, results) {
     cr_expect_arr_eq(a.components[i].data, b.components[i].data,
                      b.components[i].bytes);
   nabla_mesh_destroy(mesh);
+}
+
+Test(mesh_packed, results) {
+  for (int scale = 0; scale < SCALES; scale++) check_results(scale);
 }
 
 static void layer(nabla_scope *of, const nabla_tree *in, nabla_tree *out,
@@ -139,9 +155,9 @@ Test(mesh_packed, functions) {
   nabla_function *function;
   cr_assert_eq(nabla_function_create(engine, layer, &options, &function, &diag),
                NABLA_OK);
-  for (int seed = 0; seed < 2; seed++) {
+  for (int seed = 0; seed < 4; seed++) {
     nabla_tree items[2] = {nabla_tree_of_array(matrix(M, K, 5)),
-                           nabla_tree_of_array(weight(seed))};
+                           nabla_tree_of_array(weight(seed, seed % SCALES))};
     const nabla_tree in = nabla_tree_of_list(2, items);
     nabla_tree out = nabla_tree_of_array(NULL);
     const float *want = product_of_one(items[0].array, items[1].array);

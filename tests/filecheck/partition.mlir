@@ -106,6 +106,49 @@ func.func @packed_whole(%w: !nabla.implicit<16x64xf32, #nabla.nf4<block = 64>> {
 }
 
 // -----
+// Pieces of an array with packed scales have scales of f32: across rows, along
+// them, and where a constraint divides the whole array.
+// CHECK-LABEL: @packed_scales
+// CHECK-SAME: %arg1: !nabla.implicit<8x256xf32, #nabla.nf4<block = 64>>, %arg2: !nabla.implicit<16x128xf32, #nabla.nf4<block = 64>>
+// CHECK: nabla.linear %{{.*}}, %arg1
+// CHECK-NEXT: nabla.linear %arg0, %arg2
+// CHECK-LABEL: @packed_scales_constraint
+// CHECK-SAME: scale = #nabla.dynamic8<block = 256>
+// CHECK: %[[P:.*]]:2 = nabla.unpack %arg1
+// CHECK-NEXT: %[[S:.*]] = nabla.materialize %[[P]]#1
+// CHECK-NEXT: nabla.pack %[[P]]#0, %[[S]]
+// CHECK: nabla.pack {{.*}} -> !nabla.implicit<8x256xf32, #nabla.nf4<block = 64>>
+!nested = !nabla.implicit<16x256xf32, #nabla.nf4<block = 64, scale = #nabla.dynamic8<block = 256>>>
+nabla.mesh @m <["a"=2]>
+func.func @packed_scales(%x: tensor<3x256xf32>, %w: !nested {nabla.sharding = #nabla.sharding<@m, [{"a"}, {}]>}, %v: !nested {nabla.sharding = #nabla.sharding<@m, [{}, {"a"}]>}) -> (tensor<3x16xf32>, tensor<3x16xf32>) {
+  %y = nabla.linear %x, %w : tensor<3x256xf32>, !nested
+  %z = nabla.linear %x, %v : tensor<3x256xf32>, !nested
+  return %y, %z : tensor<3x16xf32>, tensor<3x16xf32>
+}
+func.func @packed_scales_constraint(%x: tensor<3x256xf32>, %w: !nested {nabla.sharding = #nabla.sharding<@m, [{}, {}]>}) -> tensor<3x16xf32> {
+  %c = nabla.sharding_constraint %w : !nested sharding = #nabla.sharding<@m, [{"a"}, {}]>
+  %y = nabla.linear %x, %c : tensor<3x256xf32>, !nested
+  return %y : tensor<3x16xf32>
+}
+
+// -----
+// Where scales are packed, or seen as they are, the array stays whole: pieces
+// would have other scales.
+// CHECK-LABEL: @packed_scales_whole
+// CHECK-SAME: %arg1: tensor<8x256xf32>{{.*}}, %arg2: !nabla.implicit<16x256xf32, #nabla.nf4<block = 64, scale = #nabla.dynamic8<block = 256>>>
+// CHECK-NEXT: %[[G:.*]] = nabla.all_gather %arg1
+// CHECK-NEXT: %[[Q:.*]] = nabla.quantize %[[G]] : tensor<16x256xf32> -> !nabla.implicit<16x256xf32, #nabla.nf4<block = 64, scale = #nabla.dynamic8<block = 256>>>
+// CHECK-NEXT: nabla.linear %arg0, %[[Q]]
+// CHECK-NEXT: return %{{.*}}, %arg2
+!nested = !nabla.implicit<16x256xf32, #nabla.nf4<block = 64, scale = #nabla.dynamic8<block = 256>>>
+nabla.mesh @m <["a"=2]>
+func.func @packed_scales_whole(%x: tensor<3x256xf32>, %w: tensor<16x256xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}, {}]>}, %v: !nested {nabla.sharding = #nabla.sharding<@m, [{"a"}, {}]>}) -> (tensor<3x16xf32>, !nested) {
+  %c = nabla.quantize %w : tensor<16x256xf32> -> !nested
+  %y = nabla.linear %x, %c : tensor<3x256xf32>, !nested
+  return %y, %v : tensor<3x16xf32>, !nested
+}
+
+// -----
 // A constraint divides a packed weight: across rows.
 // CHECK-LABEL: @packed_constraint
 // CHECK-SAME: %arg1: !nabla.implicit<8x256xf32, #nabla.nf4<block = 64>>

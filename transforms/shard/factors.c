@@ -156,10 +156,20 @@ static void find_dynamic(nabla_factors *f) {
               nabla_factor_size_of(&f->arrays[a], d);
 }
 
+/* Whether scales are packed by the operation: those of pieces would be others.
+ */
+static bool packs_scales(MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    if (!nabla_layout_decodes(mlirOperationGetResult(op, i),
+                              (MlirOperation){NULL}))
+      return true;
+  return false;
+}
+
 bool nabla_op_factors(MlirOperation op, nabla_factors *out) {
   const nabla_op_row *row = nabla_op_find(op);
   const rule read = row ? rule_of(op, row) : NULL;
-  if (!read || mlirOperationGetNumRegions(op) ||
+  if (!read || mlirOperationGetNumRegions(op) || packs_scales(op) ||
       !nabla_factors_arrays(op, out) || !read(op, out) ||
       out->count >= NABLA_MAX_FACTORS)
     return false;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "dialect/bridge.h"
+#include "dialect/encoding/encoding_nested.h"
 #include "dialect/verify/checks.h"
 #include "transforms/state/state.h"
 
@@ -90,8 +91,6 @@ static bool check_packed(MlirType type, const nablaImplicit *p,
   if (p->storageRank >= 0) REFUSE("a view is not divided");
   if (info.kind != NABLA_KIND_PACKED && info.kind != NABLA_KIND_GGML)
     REFUSE("arrays of this encoding are not divided");
-  if (!mlirAttributeIsNull(info.nested))
-    REFUSE("arrays with packed scales are not divided");
   const nabla_format format = nabla_implicit_format(type);
   if (info.kind == NABLA_KIND_PACKED && format.granularity == NABLA_PER_TENSOR)
     REFUSE("an array with one scale is not divided");
@@ -114,10 +113,67 @@ static bool check_packed(MlirType type, const nablaImplicit *p,
   return true;
 }
 
+bool nabla_layout_is_decoded(MlirType type) {
+  return !mlirTypeEqual(nabla_layout_stored(type), type);
+}
+
+MlirType nabla_layout_stored(MlirType type) {
+  if (!nablaTypeIsAImplicit(type)) return type;
+  nablaImplicit p = nablaImplicitTypeParts(type);
+  const nabla_encoding_info info = nabla_encoding_read(p.encoding);
+  if (p.storageRank >= 0 || info.kind != NABLA_KIND_PACKED ||
+      mlirAttributeIsNull(info.nested))
+    return type;
+  while (nabla_encoding_depth(p.encoding) > 1)
+    p.encoding = nabla_encoding_peel(p.encoding);
+  const nablaImplicitType stored = {p.rank,        0,         p.shape, NULL,
+                                    p.elementType, p.encoding};
+  return nablaImplicitTypeGet(mlirTypeGetContext(type), &stored);
+}
+
+/* Operations whose result is the operand in another division. */
+static bool is_note(MlirOperation op) {
+  return nabla_is(op, "nabla.sharding_constraint") ||
+         nabla_is(op, "nabla.propagation_barrier") ||
+         nabla_is(op, "nabla.reshard");
+}
+
+/* Whether an operation computes the same of an operand with decoded scales. */
+static bool takes_decoded(MlirOperation op) {
+  const MlirStringRef name = nabla_name(op);
+  if (name.length < 6 || memcmp(name.data, "nabla.", 6) != 0 ||
+      mlirOperationGetNumRegions(op) || nabla_is(op, "nabla.custom_call") ||
+      nabla_is(op, "nabla.implicit_depth"))
+    return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    if (nablaTypeIsAImplicit(nabla_result_type(op, i))) return false;
+  return true;
+}
+
+bool nabla_layout_decodes(MlirValue value, MlirOperation user) {
+  if (!nabla_layout_is_decoded(mlirValueGetType(value))) return true;
+  if (!mlirOperationIsNull(user)) return takes_decoded(user);
+  MlirOperation op = nabla_defining_op(value);
+  if (mlirOperationIsNull(op) ? !nabla_is(mlirBlockGetParentOperation(
+                                              mlirBlockArgumentGetOwner(value)),
+                                          "func.func")
+                              : !is_note(op))
+    return false;
+  for (MlirOpOperand use = mlirValueGetFirstUse(value);
+       !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation owner = mlirOpOperandGetOwner(use);
+    if (is_note(owner) ? !nabla_layout_decodes(mlirOperationGetResult(owner, 0),
+                                               (MlirOperation){NULL})
+                       : !takes_decoded(owner))
+      return false;
+  }
+  return true;
+}
+
 static bool local_implicit(MlirType type, const nabla_division *layout,
                            const int64_t *local, MlirType *out,
                            char message[NABLA_MESSAGE_SIZE]) {
-  const nablaImplicit p = nablaImplicitTypeParts(type);
+  const nablaImplicit p = nablaImplicitTypeParts(nabla_layout_stored(type));
   if (!check_packed(type, &p, layout, local, message)) return false;
   const nablaImplicitType stored = {p.rank,        0,         local, NULL,
                                     p.elementType, p.encoding};

@@ -40,6 +40,16 @@ bool nabla_layout_is_whole(const nabla_division *layout);
 bool nabla_layout_equal(const nabla_division *a, const nabla_division *b);
 bool nabla_atoms_equal(const nabla_atom_list *a, const nabla_atom_list *b);
 
+/* The type that an array has where it is divided, as a whole: packed scales,
+ * whose groups are no pieces, are decoded to f32. */
+MlirType nabla_layout_stored(MlirType type);
+bool nabla_layout_is_decoded(MlirType type);
+
+/* Whether a value may be divided where that decodes scales: it is an argument,
+ * or one in another division, and all operations that use it compute the same
+ * of it. With a `user`, whether this operation does; true of other values. */
+bool nabla_layout_decodes(MlirValue value, MlirOperation user);
+
 /* The type of each device's piece. A dense dimension whose size is not divided
  * evenly is padded behind its end: all pieces have one size, and the elements
  * of the padding any values. A `?` stays one; the runtime checks that it is

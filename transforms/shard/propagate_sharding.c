@@ -69,12 +69,20 @@ static void add_legal(propagation *p, const nabla_division *asked, intptr_t dim,
 
 /* Takes atoms from the end of dimension `dim` until the array can be divided;
  * whether none had to be taken. */
-static bool fit(propagation *p, nabla_division *layout, intptr_t dim,
-                char message[NABLA_MESSAGE_SIZE]) {
+static bool fit(propagation *p, MlirValue value, nabla_division *layout,
+                intptr_t dim, char message[NABLA_MESSAGE_SIZE]) {
   MlirType local;
   const nabla_division asked = *layout;
   char why[NABLA_MESSAGE_SIZE];
   bool all = true;
+  if (layout->dims[dim].count &&
+      !nabla_layout_decodes(value, (MlirOperation){NULL})) {
+    snprintf(message, NABLA_MESSAGE_SIZE,
+             "an operation needs its packed scales, which are decoded in "
+             "pieces");
+    layout->dims[dim].count = 0;
+    return false;
+  }
   while (layout->dims[dim].count &&
          !nabla_layout_local(&p->shard, layout, &local, why)) {
     if (all) snprintf(message, NABLA_MESSAGE_SIZE, "%s", why);
@@ -84,6 +92,14 @@ static bool fit(propagation *p, nabla_division *layout, intptr_t dim,
   if (!all && nablaTypeIsAImplicit(asked.type))
     add_legal(p, &asked, dim, message);
   return all;
+}
+
+/* Whether a value is nothing but returned, which is done whole. */
+static bool is_returned_alone(MlirValue value) {
+  MlirOpOperand use = mlirValueGetFirstUse(value);
+  for (; !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
+    if (!nabla_is(mlirOpOperandGetOwner(use), "func.return")) return false;
+  return true;
 }
 
 /* What a sharding asks of a value: dimensions of this round, and which are
@@ -117,8 +133,9 @@ static bool ask(propagation *p, MlirLocation location, MlirValue value,
     if (!sharding.dims[d].is_open) layout->closed |= (uint32_t)1 << d;
     if (priority != p->round) continue;
     layout->dims[d] = wanted.dims[d];
-    if (fit(p, layout, (intptr_t)d, message)) continue;
-    good = !is_strict;
+    if (fit(p, value, layout, (intptr_t)d, message)) continue;
+    good = !is_strict ||
+           (nabla_layout_is_decoded(layout->type) && is_returned_alone(value));
     if (good)
       remark(location, "is divided as %s: %s",
              nabla_layout_format(&p->shard, layout).data, message);
@@ -248,7 +265,9 @@ static bool offer(propagation *p, MlirValue value, const nabla_division *more) {
   MlirType local;
   nabla_division *layout = nabla_layout_at(&p->map, value);
   bool changed = false;
-  if (!layout || !may_change(value)) return false;
+  if (!layout || !may_change(value) ||
+      !nabla_layout_decodes(value, (MlirOperation){NULL}))
+    return false;
   for (intptr_t d = 0; d < layout->rank; d++) {
     nabla_atom_list wanted = more->dims[d];
     if (layout->closed >> d & 1 || !is_prefix(&layout->dims[d], &wanted))

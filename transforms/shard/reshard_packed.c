@@ -89,13 +89,49 @@ static MlirValue exchange_part(const exchange *e, uint32_t part,
   return (MlirValue){NULL};
 }
 
+/* `value`, which is whole, with packed scales as f32; null if out of memory. */
+static MlirValue decode_scales(MlirOperation before, MlirValue value,
+                               MlirType stored) {
+  const nabla_builder b = {before};
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  MlirValue values[NABLA_MAX_PARTS];
+  MlirType types[NABLA_MAX_PARTS];
+  const uint32_t count =
+      nabla_implicit_components(mlirValueGetType(value), parts);
+  for (uint32_t i = 0; i < count; i++)
+    types[i] = nabla_component_type(&parts[i]);
+  const nabla_op_spec unpack = {"nabla.unpack", 1, &value, count,
+                                types,          0, NULL};
+  MlirOperation op = nabla_op_create(before, &unpack);
+  if (mlirOperationIsNull(op)) return (MlirValue){NULL};
+  for (uint32_t i = 0; i < count; i++) {
+    values[i] = mlirOperationGetResult(op, i);
+    if (!nablaTypeIsAImplicit(types[i])) continue;
+    const nabla_op_spec decode = {
+        "nabla.materialize", 1, &values[i], -1, NULL, 0, NULL};
+    values[i] = nabla_build_op(&b, &decode);
+  }
+  const nabla_op_spec pack = {"nabla.pack", count, values, 1, &stored, 0, NULL};
+  return nabla_build_op(&b, &pack);
+}
+
 MlirValue nabla_reshard_packed(const nabla_grid *shard, MlirOperation before,
-                               MlirValue value, const nabla_division *from,
-                               const nabla_division *to) {
+                               MlirValue value, const nabla_division *has,
+                               const nabla_division *wanted) {
+  nabla_division from_stored = *has, to_stored = *wanted;
+  const nabla_division *from = &from_stored, *to = &to_stored;
+  from_stored.type = to_stored.type = nabla_layout_stored(has->type);
+  if (nabla_layout_is_whole(has) &&
+      !mlirTypeEqual(from->type, mlirValueGetType(value))) {
+    value = decode_scales(before, value, from->type);
+    if (mlirValueIsNull(value)) return value;
+  }
+  const MlirValue none = {NULL};
+  if (nabla_layout_is_whole(wanted) && !nabla_layout_decodes(value, before))
+    return none;
   char message[NABLA_MESSAGE_SIZE];
   MlirType types[NABLA_MAX_PARTS];
   MlirValue parts[NABLA_MAX_PARTS];
-  const MlirValue none = {NULL};
   exchange e = {.shard = shard, .before = before, .from = from, .to = to};
   if (!nabla_layout_local(shard, to, &e.packed, message)) return none;
   const uint32_t count = nabla_implicit_components(from->type, e.whole);

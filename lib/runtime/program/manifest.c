@@ -391,9 +391,14 @@ static nabla_status divide(const parser *p, nabla_argument_cut *cut) {
     for (uint32_t i = 1; i < cut->local.rank; i++)
       format->block *= (uint64_t)cut->local.shape[i];
   }
-  return cut->local.component_count
-             ? nabla_port_components(&cut->local, &slots, p->diag)
-             : NABLA_OK;
+  if (!cut->local.component_count) return NABLA_OK;
+  if (format->scale == NABLA_SCALE_DYNAMIC8) {
+    format->scale = NABLA_SCALE_F32; /* pieces have decoded scales */
+    cut->local.layout.nested_block = 0;
+  }
+  NABLA_TRY(nabla_port_components(&cut->local, &slots, p->diag));
+  cut->local.component_count = slots.count;
+  return NABLA_OK;
 }
 
 /* A result is dense, of known sizes, and described as its piece. */

@@ -7,6 +7,7 @@
 #include "lib/runtime/program/components.h"
 #include "lib/runtime/program/guarded.h"
 #include "lib/runtime/program/mapping.h"
+#include "nabla/dynamic8.h"
 
 /* The part [start, start + size) of each dimension, of which `valid` lie in the
  * array: the others are padding. */
@@ -84,31 +85,46 @@ static int to_units(box *b, uint64_t unit) {
   return 1;
 }
 
+/* The runs of a part along the last dimension: where each begins in the array
+ * and in the part. */
+typedef struct runs {
+  const box *b;
+  uint64_t offset, place, count;
+  uint64_t at[NABLA_ARRAY_MAX_RANK];
+  int has_begun;
+} runs;
+
+/* Goes to the first run, or to the next; 0: there is none. */
+static int next_run(runs *r) {
+  const box *b = r->b;
+  uint32_t i = b->rank ? b->rank - 1 : 0;
+  if (!r->has_begun) {
+    for (uint32_t k = 0; k < b->rank; k++)
+      if (!b->valid[k]) return 0;
+    r->count = b->rank ? b->valid[i] : 1;
+    r->has_begun = 1;
+  } else {
+    while (i-- > 0 && ++r->at[i] == b->valid[i]) r->at[i] = 0;
+    if (i == UINT32_MAX) return 0;
+  }
+  r->offset = r->place = 0;
+  for (uint32_t k = 0; k < b->rank; k++) {
+    r->offset = r->offset * b->whole[k] + b->start[k] + r->at[k];
+    r->place = r->place * b->size[k] + r->at[k];
+  }
+  return 1;
+}
+
 /* Copies the part, whose units have so many bytes; padding is 0. */
 static void copy_box(const box *b, uint64_t bytes, const uint8_t *from,
                      uint8_t *to) {
-  uint64_t at[NABLA_ARRAY_MAX_RANK] = {0}, all = bytes;
+  runs r = {.b = b};
+  uint64_t all = bytes;
   for (uint32_t i = 0; i < b->rank; i++) all *= b->size[i];
   if (is_padded(b)) memset(to, 0, (size_t)all);
-  for (uint32_t i = 0; i < b->rank; i++)
-    if (!b->valid[i]) return;
-  if (!b->rank) {
-    memcpy(to, from, (size_t)bytes);
-    return;
-  }
-  const uint32_t last = b->rank - 1;
-  for (;;) {
-    uint64_t offset = 0, place = 0;
-    for (uint32_t i = 0; i < b->rank; i++) {
-      offset = offset * b->whole[i] + b->start[i] + at[i];
-      place = place * b->size[i] + at[i];
-    }
-    memcpy(to + place * bytes, from + offset * bytes,
-           (size_t)(b->valid[last] * bytes));
-    uint32_t i = last;
-    while (i-- > 0 && ++at[i] == b->valid[i]) at[i] = 0;
-    if (i == UINT32_MAX) return;
-  }
+  while (next_run(&r))
+    memcpy(to + r.place * bytes, from + r.offset * bytes,
+           (size_t)(r.count * bytes));
 }
 
 void nabla_piece_copy(const nabla_argument_cut *cut, uint32_t place,
@@ -204,6 +220,39 @@ static nabla_status take_component(taking *t, uint32_t at,
   return NABLA_OK;
 }
 
+/* Components of scales in 8 bits: codes of the array, codes of the scales,
+ * absmax of each group of these, offset, map. */
+enum { SCALES = 1, ABSMAX, OFFSET, MAP };
+
+/* The scales of the piece in f32: groups of scales that share an absmax end
+ * anywhere in it. */
+static nabla_status decode_scales(taking *t, const nabla_binding *bound,
+                                  uint64_t bytes, const void **out) {
+  const uint64_t unit = unit_of(t->port);
+  const uint8_t *codes = bound->data[SCALES];
+  const float *absmax = bound->data[ABSMAX];
+  nabla_dynamic8 how = {.block = t->port->layout.nested_block};
+  uint64_t first, count;
+  box b = t->elements;
+  memcpy(&how.offset, bound->data[OFFSET], sizeof how.offset);
+  memcpy(how.map, bound->data[MAP], sizeof how.map);
+  if (is_row(&b, &first, &count)) {
+    if (first % unit) return refuse(t);
+    const uint64_t scales = bytes / sizeof(float);
+    b = (box){1, {scales}, {first / unit}, {scales}, {scales}};
+  } else if (!to_units(&b, unit)) {
+    return refuse(t);
+  }
+  void *decoded;
+  NABLA_TRY(allocate(t, SCALES, bytes, &decoded));
+  for (runs r = {.b = &b}; next_run(&r);)
+    nabla_dynamic8_decode(&how, codes + r.offset, absmax + r.offset / how.block,
+                          (size_t)(r.offset % how.block), (size_t)r.count,
+                          (float *)decoded + r.place);
+  *out = decoded;
+  return NABLA_OK;
+}
+
 /* Sizes that the program does not know are those that were bound: they have to
  * be divided evenly. */
 static nabla_status find_sizes(const taking *t, const nabla_binding *bound,
@@ -237,12 +286,18 @@ static nabla_status take_weight(taking *t, const nabla_binding *bound,
       box_of(dense.rank, dense.shape, dense_local.shape, t->cut, t->place);
   NABLA_TRY(nabla_port_components(&dense, &whole, t->diag));
   NABLA_TRY(nabla_port_components(&dense_local, &local, t->diag));
-  for (uint32_t i = 0; i < whole.count; i++) {
-    NABLA_TRY(take_component(t, i, &whole.at[i], &local.at[i], bound->data[i],
-                             &out->data[i]));
-    /* runs, which know the copy alone, cannot see that it is of zeros */
-    NABLA_TRY(nabla_guarded_check(bound->data[i], t->diag));
+  const int decodes = dense.layout.format.scale == NABLA_SCALE_DYNAMIC8;
+  const uint32_t skipped = decodes ? whole.count - local.count : 0;
+  for (uint32_t i = 0; i < local.count; i++) {
+    const uint32_t from = i > SCALES ? i + skipped : i;
+    NABLA_TRY(decodes && i == SCALES
+                  ? decode_scales(t, bound, local.at[i].bytes, &out->data[i])
+                  : take_component(t, i, &whole.at[from], &local.at[i],
+                                   bound->data[from], &out->data[i]));
   }
+  /* runs, which know the copy alone, cannot see that it is of zeros */
+  for (uint32_t i = 0; i < whole.count; i++)
+    NABLA_TRY(nabla_guarded_check(bound->data[i], t->diag));
   return NABLA_OK;
 }
 

@@ -152,21 +152,22 @@ static void try_layout(void *self, const nabla_atom_list *lists) {
 const nabla_shard_options *nabla_options_of_argument(nabla_option_lists *lists,
                                                      MlirOperation function,
                                                      intptr_t index) {
-  MlirType type = mlirValueGetType(
-      mlirBlockGetArgument(nabla_function_body(function), index));
+  MlirValue value = mlirBlockGetArgument(nabla_function_body(function), index);
+  MlirType type = mlirValueGetType(value);
+  const bool divides = nabla_layout_decodes(value, (MlirOperation){NULL});
   const void **key = calloc(3, sizeof *key);
   argument a = {.lists = lists,
                 .sharding = nabla_state_attribute(function, NABLA_ARGUMENTS,
                                                   index, NABLA_SHARDING),
                 .whole = nabla_layout_whole(type)};
   if (!key) return lists->failed = true, NULL;
-  key[0] = "argument";
+  key[0] = divides ? "argument" : "argument with packed scales";
   key[1] = type.ptr;
   key[2] = a.sharding.ptr;
   a.out = nabla_options_find(lists, key, 3);
   if (!a.out || a.out->count) return a.out;
   a.out->result_count = 1;
-  if (nabla_layout_takes(type)) {
+  if (divides && nabla_layout_takes(type)) {
     bool takes[NABLA_MAX_RANK];
     nabla_division asked = a.whole;
     for (intptr_t d = 0; d < a.whole.rank; d++)
@@ -212,7 +213,8 @@ static void try_port(void *self, const nabla_atom_list *lists) {
   memcpy(one.dims, lists, (size_t)one.rank * sizeof *lists);
   const nabla_division all =
       p->kind == NABLA_PORT_CARRY ? one : stacked(&one, p->all);
-  if (!nabla_layout_local(p->lists->grid, &one, &local, message) ||
+  if ((nabla_layout_is_decoded(p->one) && !nabla_layout_is_whole(&one)) ||
+      !nabla_layout_local(p->lists->grid, &one, &local, message) ||
       !nabla_layout_local(p->lists->grid, &all, &local, message) ||
       (p->kind != NABLA_PORT_SLICE &&
        !nabla_option_keeps(p->lists->grid, p->sharding, &all)))
