@@ -72,6 +72,154 @@ def each(function, *lists):
     return [function(*pieces) for pieces in zip(*lists)]
 
 
+def scan(step, carries, slices, backward=False):
+    """Runs step(carries, slices of a round), lists of pieces of all devices;
+    returns the carries and the stacked outputs."""
+    outputs = []
+    count = slices[0][0].shape[0]
+    for i in reversed(range(count)) if backward else range(count):
+        carries, out = step(carries, [[x[i] for x in xs] for xs in slices])
+        outputs.append(out)
+    if backward:
+        outputs.reverse()
+    return carries, each(lambda *rounds: np.stack(rounds), *outputs)
+
+
+def own(axis):
+    """The number of each device along an axis."""
+    return [place["ab".index(axis)] for place in DEVICES]
+
+
+def scan_steps(c, a, b):
+    def step(h, slices):
+        h = each(lambda h, s, w: np.sin(h * w + s), h, slices[0], c)
+        return h, h
+    h, stacked = scan(step, b, [a])
+    return each(lambda h, y: h * y.sum(0), h, stacked)
+
+
+def scan_sums(a, b):
+    def step(h, slices):
+        t = each(lambda h, s: np.sin(h) * s, h, slices[0])
+        h = psum(t, "b")
+        return h, t
+    return scan(step, b, [a])[0]
+
+
+def scan_widens(a, b, c):
+    def step(h, slices):
+        h = each(lambda h, s, w: h * s + w, h, slices[0], c)
+        return h, h
+    return scan(step, b, [a], True)[1]
+
+
+def scan_branches(a, b):
+    def step(h, slices):
+        h = each(lambda h, s, w, i: h * s if i else np.sin(h * w),
+                 h, slices[0], b, own("b"))
+        return h, h
+    return scan(step, each(np.cos, b), [a])[0]
+
+
+def while_steps(a, b):
+    """Devices run 3 or 2 rounds."""
+    def run(h, w, i):
+        for _ in range(3 - i):
+            h = np.sin(h * w)
+        return -h
+    return each(run, a, b, own("b"))
+
+
+# Control flow: values that are equal meet varying ones in regions. << and >> are
+# the braces of regions.
+CONTROL = [
+    ("scan", [((3, 4), ["", "b"]), ((4,), ["b"]), ((2,), [""])], (2,), ["b"],
+     "%l:2 = nabla.scan init(%b : {2}) over(%a : {3x2}) -> {2}, {3x2} <<\n"
+     "^bb1(%h: {2}, %s: {2}):\n%t = nabla.mul %h, %c : {2}, {2}\n"
+     "%u = nabla.add %t, %s : {2}, {2}\n%v = nabla.sin %u : {2}\n"
+     "nabla.yield %v, %v : {2}, {2}\n>>\n"
+     "%m = nabla.reduce sum %l#1 dims = [0] : {3x2}\n"
+     "%r = nabla.mul %l#0, %m : {2}, {2}",
+     lambda a, b, c: scan_steps(c, a, b)),
+    ("scan_again", [((4, 4), ["", "b"]), ((4,), ["b"]), ((2,), [""])], (2,), ["b"],
+     "%r = nabla.scan init(%b : {2}) over(%a : {4x2}) remat = 2 -> {2} <<\n"
+     "^bb1(%h: {2}, %s: {2}):\n%t = nabla.mul %h, %c : {2}, {2}\n"
+     "%u = nabla.add %t, %s : {2}, {2}\n%v = nabla.sin %u : {2}\n"
+     "nabla.yield %v : {2}\n>>",
+     lambda a, b, c: scan(lambda h, s: (each(
+         lambda h, s, w: np.sin(h * w + s), h, s[0], c),) * 2, b, [a])[0]),
+    ("while", [((4,), ["b"]), ((2,), [""])], (2,), ["b"],
+     "%i = nabla.axis_index axes = [\"b\"] : tensor<i64>\n"
+     "%o = nabla.full 1 : i64 -> tensor<i64>\n"
+     "%n = nabla.full 3 : i64 -> tensor<i64>\n"
+     "%l:2 = nabla.while(%i, %a) : tensor<i64>, {2} max_steps = 4 cond <<\n"
+     "^bb1(%k: tensor<i64>, %h: {2}):\n"
+     "%p = nabla.compare lt %k, %n : tensor<i64>, tensor<i64>\n"
+     "nabla.condition %p, %k, %h : tensor<i1>, tensor<i64>, {2}\n>> do <<\n"
+     "^bb1(%k: tensor<i64>, %h: {2}):\n"
+     "%m = nabla.add %k, %o : tensor<i64>, tensor<i64>\n"
+     "%t = nabla.mul %h, %b : {2}, {2}\n%v = nabla.sin %t : {2}\n"
+     "nabla.yield %m, %v : tensor<i64>, {2}\n>>\n%r = nabla.neg %l#1 : {2}",
+     while_steps),
+    ("scan_sums", [((3, 4), ["", "b"]), ((2,), [""])], (2,), [""],
+     "%r = nabla.scan init(%b : {2}) over(%a : {3x2}) -> {2} <<\n"
+     "^bb1(%h: {2}, %s: {2}):\n%t = nabla.sin %h : {2}\n"
+     "%u = nabla.mul %t, %s : {2}, {2}\n"
+     "%v = nabla.all_reduce sum %u axes = [\"b\"] : {2}\n"
+     "nabla.yield %v : {2}\n>>",
+     scan_sums),
+    ("scan_widens", [((3, 4), ["", "b"]), ((2,), [""]), ((4,), ["a"])], (3, 2),
+     ["", "ab"],
+     "%l:2 = nabla.scan init(%b : {2}) over(%a : {3x2}) reverse -> {2}, {3x2} <<\n"
+     "^bb1(%h: {2}, %s: {2}):\n%t = nabla.mul %h, %s : {2}, {2}\n"
+     "%v = nabla.add %t, %c : {2}, {2}\n"
+     "nabla.yield %v, %v : {2}, {2}\n>>\n"
+     "%z = nabla.neg %l#1 : {3x2}\n%r = nabla.neg %z : {3x2}",
+     scan_widens),
+    ("scan_branches", [((3, 4), ["", "a"]), ((2,), [""])], (2,), ["ab"],
+     "%i = nabla.axis_index axes = [\"b\"] : tensor<i64>\n"
+     "%o = nabla.full 1 : i64 -> tensor<i64>\n"
+     "%p = nabla.compare eq %i, %o : tensor<i64>, tensor<i64>\n"
+     "%e = nabla.cos %b : {2}\n"
+     "%r = nabla.scan init(%e : {2}) over(%a : {3x2}) -> {2} <<\n"
+     "^bb1(%h: {2}, %s: {2}):\n%v = nabla.cond %p : tensor<i1> -> {2} <<\n"
+     "%t = nabla.mul %h, %s : {2}, {2}\nnabla.yield %t : {2}\n>>, <<\n"
+     "%t = nabla.mul %h, %b : {2}, {2}\n%u = nabla.sin %t : {2}\n"
+     "nabla.yield %u : {2}\n>>\nnabla.yield %v : {2}\n>>",
+     scan_branches),
+    ("branch_equal", [((4,), ["b"]), ((2,), [""])], (2,), ["b"],
+     "%s = nabla.reduce sum %b dims = [0] : {2}\n%z = nabla.full 0.0 : f32 -> {}\n"
+     "%p = nabla.compare gt %s, %z : {}, {}\n"
+     "%r = nabla.cond %p : tensor<i1> -> {2} <<\n"
+     "%t = nabla.sin %b : {2}\nnabla.yield %t : {2}\n>>, <<\n"
+     "%t = nabla.mul %a, %b : {2}, {2}\n"
+     "%u = nabla.all_reduce sum %t axes = [\"b\"] : {2}\n"
+     "%v = nabla.mul %u, %a : {2}, {2}\nnabla.yield %v : {2}\n>>",
+     lambda a, b: each(lambda x, w, j: np.sin(w) if w.sum() > 0 else j * x, a, b,
+                       psum(each(np.multiply, a, b), "b"))),
+    ("branch_varying", [((4,), ["a"]), ((2,), [""])], (2,), ["ab"],
+     "%i = nabla.axis_index axes = [\"b\"] : tensor<i64>\n"
+     "%o = nabla.full 1 : i64 -> tensor<i64>\n"
+     "%p = nabla.compare eq %i, %o : tensor<i64>, tensor<i64>\n"
+     "%e = nabla.sin %b : {2}\n"
+     "%r = nabla.cond %p : tensor<i1> -> {2} <<\n"
+     "%t = nabla.cos %e : {2}\nnabla.yield %t : {2}\n>>, <<\n"
+     "%t = nabla.mul %a, %e : {2}, {2}\n"
+     "%u = nabla.all_reduce sum %t axes = [\"a\"] : {2}\n"
+     "nabla.yield %u : {2}\n>>",
+     lambda a, b: each(lambda j, w, i: np.cos(np.sin(w)) if i else j,
+                       psum(each(lambda x, w: x * np.sin(w), a, b), "a"), b,
+                       own("b"))),
+    ("again", [((4, 3), ["a", ""]), ((2, 3), ["", ""]), ((4,), ["b"])], (2, 2),
+     ["a", "b"],
+     "%r = nabla.remat -> {2x2} <<\n%h = nabla.linear %a, %b : {2x3}, {2x3}\n"
+     "%s = nabla.sin %h : {2x2}\n"
+     "%d = nabla.broadcast_in_dim %c dims = [1] : {2} -> {2x2}\n"
+     "%t = nabla.mul %s, %d : {2x2}, {2x2}\nnabla.yield %t : {2x2}\n>>",
+     lambda a, b, c: each(lambda x, w, d: np.sin(x @ w.T) * d, a, b, c)),
+]
+
+
 # name, arguments (shape, axes of each dimension), shape of the piece of the
 # result, its axes, lines of MLIR, Python. Shapes stand in braces: {2x4} is a
 # tensor. Arguments of the region are %a, %b; those of the function %x, %y.
@@ -162,7 +310,7 @@ CASES = [
      lambda a, b: each(
          lambda s, x, j: j * (s * s) * x, each(np.sin, a), b,
          psum(each(lambda x, y: np.sin(x) * y, a, b), "b"))),
-]
+] + CONTROL
 
 
 def whole_shape(shape, axes):
@@ -243,7 +391,7 @@ def lines(text):
         inner = text[start + 1:end]
         text = text[:start] + "tensor<%sf32>" % (
             inner + "x" if inner else "") + text[end + 1:]
-    return text
+    return text.replace("<<", "{").replace(">>", "}")
 
 
 def program(case):

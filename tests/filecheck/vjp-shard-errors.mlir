@@ -31,12 +31,14 @@ nabla.mesh @m <["a"=2]>
 func.func @f(%x: tensor<4xf32>, %q: tensor<i1>) -> tensor<4xf32> {
   %y = nabla.shard_map(%x : tensor<4xf32>) in = [#nabla.sharding<@m, [{"a"}]>] out = [#nabla.sharding<@m, [{"a"}]>] -> tensor<4xf32> {
   ^bb0(%p: tensor<2xf32>):
-    // expected-error @+1 {{has no derivative in a shard_map: move it outside, or use nabla-jvp}}
-    %r = nabla.cond %q : tensor<i1> -> tensor<2xf32> {
-      %s = nabla.sin %p : tensor<2xf32>
+    // expected-error @+1 {{has no derivative in reverse: the number of its steps, and so what would have to be kept, is not known}}
+    %r = nabla.while(%p) : tensor<2xf32> cond {
+    ^bb1(%h: tensor<2xf32>):
+      nabla.condition %q, %h : tensor<i1>, tensor<2xf32>
+    } do {
+    ^bb1(%h: tensor<2xf32>):
+      %s = nabla.sin %h : tensor<2xf32>
       nabla.yield %s : tensor<2xf32>
-    }, {
-      nabla.yield %p : tensor<2xf32>
     }
     nabla.yield %r : tensor<2xf32>
   }

@@ -38,3 +38,33 @@ func.func @zero(%x: tensor<4x3xf32>, %w: tensor<2x3xf32> {nabla.sharding = #nabl
   }
   return %y : tensor<4x2xf32>
 }
+
+// A branch that some devices take: what they have of the cotangent of a value
+// that is equal on all is summed behind the branches, in which no device waits.
+// RUN: nabla-opt "%s" --nabla-vjp="function=branch" | FileCheck "%s" --check-prefix=BRANCH
+// BRANCH-LABEL: @branch.vjp
+// BRANCH: nabla.shard_map
+// BRANCH: nabla.cond
+// BRANCH: nabla.shard_map
+// BRANCH: nabla.cond
+// BRANCH-NOT: nabla.all_reduce
+// BRANCH: }, {
+// BRANCH-NOT: nabla.all_reduce
+// BRANCH: }
+// BRANCH: nabla.all_reduce sum %{{.*}} axes = ["a"] : tensor<2xf32>
+func.func @branch(%x: tensor<2xf32>) -> tensor<4xf32> {
+  %y = nabla.shard_map(%x : tensor<2xf32>) in = [#nabla.sharding<@m, [{}]>] out = [#nabla.sharding<@m, [{"a"}]>] -> tensor<4xf32> {
+  ^bb0(%a: tensor<2xf32>):
+    %i = nabla.axis_index axes = ["a"] : tensor<i64>
+    %z = nabla.full 0 : i64 -> tensor<i64>
+    %p = nabla.compare eq %i, %z : tensor<i64>, tensor<i64>
+    %r = nabla.cond %p : tensor<i1> -> tensor<2xf32> {
+      %s = nabla.sin %a : tensor<2xf32>
+      nabla.yield %s : tensor<2xf32>
+    }, {
+      nabla.yield %a : tensor<2xf32>
+    }
+    nabla.yield %r : tensor<2xf32>
+  }
+  return %y : tensor<4xf32>
+}

@@ -64,10 +64,13 @@ static bool pull(const remat *m, nabla_reverse *r, MlirValue *results) {
   MlirOperation end = nabla_block_end(block);
   bool good = nabla_barrier_add(&r->b, m->used, first_cotangent(m), &copies) &&
               nabla_block_copy(block, r->b.before, &copies);
+  good = good && nabla_reverse_visit(r, here);
   if (good) nabla_varied_mark(r->varied, here);
   for (intptr_t i = 0; good && i < mlirOperationGetNumResults(m->op); i++)
-    nabla_reverse_add(r, nabla_copied(&copies, mlirOperationGetOperand(end, i)),
-                      m->cotangents[i]);
+    nabla_reverse_add_along(
+        r, nabla_reverse_atoms(r, mlirOperationGetResult(m->op, i)),
+        nabla_copied(&copies, mlirOperationGetOperand(end, i)),
+        m->cotangents[i]);
   nabla_value_map_deinit(&copies);
   good = good && nabla_reverse_block(r, here);
   for (size_t i = 0; good && i < m->varied->count; i++)
@@ -79,11 +82,10 @@ static void write_body(const nabla_builder *b, const MlirValue *arguments,
                        MlirValue *results, void *data) {
   const remat *m = data;
   (void)arguments;
-  nabla_reverse r = {
-      .b = *b, .varied = m->outer->varied, .derived = m->outer->derived};
+  nabla_reverse r = nabla_reverse_inner(m->outer, b);
   if (!pull(m, &r, results))
     for (size_t i = 0; i < m->varied->count; i++) results[i].ptr = NULL;
-  nabla_value_map_deinit(&r.sums);
+  nabla_reverse_deinit(&r);
 }
 
 static bool check(const nabla_reverse *r, MlirOperation op, size_t varied) {
@@ -124,8 +126,8 @@ bool nabla_reverse_remat(nabla_reverse *r, MlirOperation op,
     MlirOperation made = nabla_build_remat(&r->b, &body);
     good = !mlirOperationIsNull(made);
     for (size_t i = 0; good && i < varied.count; i++)
-      nabla_reverse_add(r, varied.values[i],
-                        mlirOperationGetResult(made, (intptr_t)i));
+      nabla_reverse_add_along(r, 0, varied.values[i],
+                              mlirOperationGetResult(made, (intptr_t)i));
   }
   nabla_value_list_deinit(&varied);
   nabla_value_list_deinit(&used);

@@ -17,6 +17,30 @@ void nabla_reverse_deinit(nabla_reverse *r) {
   nabla_varying_deinit(&r->pending_atoms);
 }
 
+nabla_reverse nabla_reverse_inner(const nabla_reverse *r,
+                                  const nabla_builder *b) {
+  return (nabla_reverse){.b = *b,
+                         .varied = r->varied,
+                         .derived = r->derived,
+                         .grid = r->grid,
+                         .varying = r->varying,
+                         .always = r->always};
+}
+
+bool nabla_reverse_visit(nabla_reverse *r, MlirBlock block) {
+  return !r->varying || nabla_varying_visit(r->grid, block, r->varying);
+}
+
+uint64_t nabla_reverse_atoms(const nabla_reverse *r, MlirValue value) {
+  return r->varying ? nabla_varying_at(r->varying, value) | r->always : 0;
+}
+
+void nabla_reverse_add_along(nabla_reverse *r, uint64_t atoms, MlirValue value,
+                             MlirValue cotangent) {
+  r->atoms = atoms;
+  nabla_reverse_add(r, value, cotangent);
+}
+
 static void add_to(nabla_reverse *r, nabla_value_map *sums, MlirValue value,
                    MlirValue cotangent) {
   MlirValue sum = nabla_value_map_get(sums, value);
@@ -42,7 +66,7 @@ void nabla_reverse_add(nabla_reverse *r, MlirValue value, MlirValue cotangent) {
   if (mlirValueIsNull(cotangent) || !nabla_value_map_has(r->varied, value))
     return;
   const uint64_t more =
-      r->varying ? r->atoms & ~nabla_varying_at(r->varying, value) : 0;
+      r->varying ? r->atoms & ~nabla_reverse_atoms(r, value) : 0;
   const uint64_t have = nabla_varying_at(&r->pending_atoms, value);
   if (!more) {
     add_to(r, &r->sums, value, cotangent);
@@ -96,7 +120,7 @@ static uint64_t axes_of(const nabla_reverse *r, MlirOperation op,
 static uint64_t operands_vary(const nabla_reverse *r, MlirOperation op) {
   uint64_t atoms = 0;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
-    atoms |= nabla_varying_at(r->varying, mlirOperationGetOperand(op, i));
+    atoms |= nabla_reverse_atoms(r, mlirOperationGetOperand(op, i));
   return atoms;
 }
 
@@ -144,11 +168,7 @@ static bool check_place(const nabla_reverse *r, MlirOperation op) {
                    "before nabla-partition");
     return false;
   }
-  if (!r->varying || !mlirOperationGetNumRegions(op)) return true;
-  nabla_error_at(op,
-                 "has no derivative in a shard_map: move it outside, or use "
-                 "nabla-jvp");
-  return false;
+  return true;
 }
 
 /* ---- one operation ---- */
@@ -177,8 +197,20 @@ static bool run_rule(nabla_reverse *r, MlirOperation op,
   return good;
 }
 
+/* Each operand of a barrier varies along what its result does. */
+static bool run_barrier(nabla_reverse *r, MlirOperation op,
+                        const MlirValue *cotangents) {
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    nabla_reverse_add_along(
+        r, nabla_reverse_atoms(r, mlirOperationGetResult(op, i)),
+        mlirOperationGetOperand(op, i), cotangents[i]);
+  return true;
+}
+
 static bool run(nabla_reverse *r, MlirOperation op,
                 const MlirValue *cotangents) {
+  if (r->varying && nabla_is(op, "nabla.barrier"))
+    return run_barrier(r, op, cotangents);
   if (nabla_is(op, "nabla.cond")) return nabla_reverse_cond(r, op, cotangents);
   if (nabla_is(op, "nabla.scan")) return nabla_reverse_scan(r, op, cotangents);
   if (nabla_is(op, "nabla.remat"))

@@ -21,12 +21,26 @@ typedef struct nabla_reverse {
    * the cotangent is needed. */
   const nabla_grid *grid;
   nabla_varying *varying;
-  uint64_t atoms; /* that results of the operation in reverse vary along */
+  uint64_t atoms;  /* that results of the operation in reverse vary along */
+  uint64_t always; /* that all values here vary along: those of conditions */
   nabla_value_map pending;
   nabla_varying pending_atoms; /* over which they are to be joined */
 } nabla_reverse;
 
 void nabla_reverse_deinit(nabla_reverse *r);
+
+/* A pass over a region that is made at `b`, with cotangents of its own. The
+ * caller deinits it. */
+nabla_reverse nabla_reverse_inner(const nabla_reverse *r,
+                                  const nabla_builder *b);
+/* Finds what the operations of a block that was copied vary along. False after
+ * an error. */
+bool nabla_reverse_visit(nabla_reverse *r, MlirBlock block);
+/* What a value varies along; nothing outside of a shard_map. */
+uint64_t nabla_reverse_atoms(const nabla_reverse *r, MlirValue value);
+/* nabla_reverse_add of a cotangent that varies along `atoms`. */
+void nabla_reverse_add_along(nabla_reverse *r, uint64_t atoms, MlirValue value,
+                             MlirValue cotangent);
 
 /* Adds a cotangent of a value; nothing where either has none. The order of the
  * calls is that of the sum. */

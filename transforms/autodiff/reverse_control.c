@@ -6,6 +6,8 @@
 /* One branch in reverse: its operations run again, then the pass over them. */
 typedef struct branch {
   nabla_reverse *outer;
+  MlirOperation op;
+  uint64_t decided; /* what the condition varies along */
   MlirBlock block;
   const MlirValue *cotangents; /* of the results of the cond */
   intptr_t results;
@@ -19,10 +21,13 @@ static bool pull(branch *br, nabla_reverse *r, MlirOperation before,
   MlirBlock here = mlirOperationGetBlock(before);
   MlirOperation end = nabla_block_end(br->block);
   bool good = nabla_block_copy(br->block, before, &copies);
+  good = good && nabla_reverse_visit(r, here);
   if (good) nabla_varied_mark(r->varied, here);
   for (intptr_t i = 0; good && i < br->results; i++)
-    nabla_reverse_add(r, nabla_copied(&copies, mlirOperationGetOperand(end, i)),
-                      br->cotangents[i]);
+    nabla_reverse_add_along(
+        r, nabla_reverse_atoms(r, mlirOperationGetResult(br->op, i)),
+        nabla_copied(&copies, mlirOperationGetOperand(end, i)),
+        br->cotangents[i]);
   nabla_value_map_deinit(&copies);
   good = good && nabla_reverse_block(r, here);
   for (size_t i = 0; good && i < br->captured->count; i++)
@@ -34,10 +39,10 @@ static void write_branch(const nabla_builder *b, const MlirValue *arguments,
                          MlirValue *results, void *data) {
   branch *br = data;
   (void)arguments;
-  nabla_reverse r = {
-      .b = *b, .varied = br->outer->varied, .derived = br->outer->derived};
+  nabla_reverse r = nabla_reverse_inner(br->outer, b);
+  r.always |= br->decided;
   br->failed = !pull(br, &r, b->before, results);
-  nabla_value_map_deinit(&r.sums);
+  nabla_reverse_deinit(&r);
 }
 
 static bool check_branches(const nabla_reverse *r, MlirOperation op,
@@ -67,12 +72,18 @@ bool nabla_reverse_cond(nabla_reverse *r, MlirOperation op,
   branch branches[NABLA_BUILD_MAX_BRANCHES];
   nabla_built_region regions[NABLA_BUILD_MAX_BRANCHES];
   const intptr_t count = mlirOperationGetNumRegions(op);
+  const uint64_t decided =
+      nabla_reverse_atoms(r, mlirOperationGetOperand(op, 0));
   nabla_varied_captured(r->varied, op, &captured);
   bool good = !captured.failed && check_branches(r, op, captured.count);
   for (intptr_t i = 0; good && i < count; i++) {
-    branches[i] = (branch){r,          nabla_region_block(op, i),
-                           cotangents, mlirOperationGetNumResults(op),
-                           &captured,  false};
+    branches[i] = (branch){.outer = r,
+                           .op = op,
+                           .decided = decided,
+                           .block = nabla_region_block(op, i),
+                           .cotangents = cotangents,
+                           .results = mlirOperationGetNumResults(op),
+                           .captured = &captured};
     regions[i] = (nabla_built_region){write_branch, &branches[i],
                                       (intptr_t)captured.count};
   }
@@ -81,8 +92,8 @@ bool nabla_reverse_cond(nabla_reverse *r, MlirOperation op,
         nabla_build_cond(&r->b, mlirOperationGetOperand(op, 0), count, regions);
     good = !mlirOperationIsNull(made);
     for (size_t i = 0; good && i < captured.count; i++)
-      nabla_reverse_add(r, captured.values[i],
-                        mlirOperationGetResult(made, (intptr_t)i));
+      nabla_reverse_add_along(r, decided, captured.values[i],
+                              mlirOperationGetResult(made, (intptr_t)i));
   }
   nabla_value_list_deinit(&captured);
   return good;

@@ -191,6 +191,24 @@ static MlirValue length_of(const loop *l) {
              : (MlirValue){NULL};
 }
 
+/* What the results of the loop vary along, and their casts: stacked carries
+ * along what carries do. */
+static void mark_forward(const loop *l, const MlirValue *casts) {
+  const intptr_t all = l->scan.carries + l->scan.outputs;
+  nabla_varying *map = l->r->varying;
+  if (!map) return;
+  for (intptr_t i = 0; i < all; i++) {
+    const uint64_t atoms =
+        nabla_varying_at(map, mlirOperationGetResult(l->op, i));
+    nabla_varying_set(map, mlirOperationGetResult(l->forward, i), atoms);
+    nabla_varying_set(map, casts[i], atoms);
+  }
+  for (intptr_t i = 0, at = all; i < l->saved_count; i++)
+    for (intptr_t part = 0; part < l->parts[i]; part++)
+      nabla_varying_set(map, mlirOperationGetResult(l->forward, at++),
+                        nabla_varying_at(map, argument(l, l->saved[i])));
+}
+
 static bool run_forward(loop *l) {
   MlirValue operands[MOST];
   const nabla_builder b = {l->op};
@@ -214,6 +232,7 @@ static bool run_forward(loop *l) {
   for (intptr_t i = 0; i < all; i++)
     operands[i] = nabla_build_cast(&b, mlirOperationGetResult(l->forward, i),
                                    nabla_result_type(l->op, i));
+  mark_forward(l, operands);
   nabla_derived_replace(l->r->derived, l->op, operands);
   return true;
 }
@@ -226,12 +245,19 @@ static intptr_t input_at(const loop *l, intptr_t i) {
   return l->carry_count + l->part_count + i;
 }
 
+static void copy_atoms(const loop *l, MlirValue from, MlirValue to) {
+  if (l->r->varying)
+    nabla_varying_set(l->r->varying, to, nabla_varying_at(l->r->varying, from));
+}
+
 /* What the copy of a step starts from. */
 static void map_arguments(const loop *l, const nabla_builder *b,
                           const MlirValue *arguments, nabla_value_map *copies) {
   const MlirValue *parts = arguments + l->carry_count;
   for (intptr_t i = 0; i < l->saved_count; parts += l->parts[i++]) {
     MlirValue old = argument(l, l->saved[i]);
+    for (intptr_t part = 0; part < l->parts[i]; part++)
+      copy_atoms(l, old, parts[part]);
     nabla_value_map_set(copies, old,
                         put_together(b, mlirValueGetType(old), parts));
   }
@@ -242,6 +268,7 @@ static void map_arguments(const loop *l, const nabla_builder *b,
   for (intptr_t i = 0; i < l->scan.inputs; i++) {
     MlirValue old = argument(l, l->scan.carries + i);
     MlirValue slice = arguments[input_at(l, i)];
+    copy_atoms(l, old, slice);
     if (!nablaTypeIsAImplicit(mlirValueGetType(old)))
       slice = nabla_build_dense(b, slice);
     nabla_value_map_set(copies, old, slice);
@@ -265,12 +292,15 @@ static void pull_step(loop *l, nabla_reverse *r, const nabla_value_map *copies,
   intptr_t count = 0;
   for (intptr_t i = 0; i < carries; i++)
     if (l->carry_of[i] >= 0)
-      nabla_reverse_add(r, nabla_copied(copies, yielded(l, i)),
-                        arguments[l->carry_of[i]]);
+      nabla_reverse_add_along(r, nabla_reverse_atoms(r, argument(l, i)),
+                              nabla_copied(copies, yielded(l, i)),
+                              arguments[l->carry_of[i]]);
   for (intptr_t i = 0; i < l->scan.outputs; i++)
     if (l->output_of[i] >= 0)
-      nabla_reverse_add(r, nabla_copied(copies, yielded(l, carries + i)),
-                        arguments[l->carry_count + l->output_of[i]]);
+      nabla_reverse_add_along(r,
+                              nabla_reverse_atoms(r, yielded(l, carries + i)),
+                              nabla_copied(copies, yielded(l, carries + i)),
+                              arguments[l->carry_count + l->output_of[i]]);
   if (!nabla_reverse_block(r, mlirOperationGetBlock(r->b.before))) return;
   for (intptr_t i = 0; i < carries; i++)
     if (l->carry_of[i] >= 0)
@@ -295,13 +325,15 @@ static void write_reverse(const nabla_builder *b, const MlirValue *arguments,
                           MlirValue *results, void *data) {
   loop *l = data;
   nabla_value_map copies = {0};
-  nabla_reverse r = {.b = *b, .varied = l->r->varied, .derived = l->r->derived};
+  nabla_reverse r = nabla_reverse_inner(l->r, b);
+  MlirBlock here = mlirOperationGetBlock(b->before);
   map_arguments(l, b, arguments, &copies);
-  if (nabla_block_copy(l->body, b->before, &copies)) {
-    nabla_varied_mark(r.varied, mlirOperationGetBlock(b->before));
+  if (nabla_block_copy(l->body, b->before, &copies) &&
+      nabla_reverse_visit(&r, here)) {
+    nabla_varied_mark(r.varied, here);
     pull_step(l, &r, &copies, arguments, results);
   }
-  nabla_value_map_deinit(&r.sums);
+  nabla_reverse_deinit(&r);
   nabla_value_map_deinit(&copies);
 }
 
@@ -363,6 +395,25 @@ static bool reverse_sizes(loop *l) {
   return true;
 }
 
+/* The results of the scan in reverse are cotangents of what the loop takes. */
+static void give(loop *l, MlirOperation made) {
+  intptr_t at = 0;
+  for (intptr_t i = 0; i < l->scan.carries; i++)
+    if (l->carry_of[i] >= 0)
+      nabla_reverse_add_along(l->r, nabla_reverse_atoms(l->r, argument(l, i)),
+                              mlirOperationGetOperand(l->op, i),
+                              mlirOperationGetResult(made, at++));
+  for (size_t i = 0; i < l->captured.count; i++)
+    nabla_reverse_add_along(l->r, 0, l->captured.values[i],
+                            mlirOperationGetResult(made, at++));
+  for (intptr_t i = 0; i < l->pulled_count; i++) {
+    const intptr_t input = l->scan.carries + l->pulled[i];
+    nabla_reverse_add_along(l->r, nabla_reverse_atoms(l->r, argument(l, input)),
+                            mlirOperationGetOperand(l->op, input),
+                            mlirOperationGetResult(made, at++));
+  }
+}
+
 static bool run_reverse(loop *l) {
   add_carries(l);
   add_inputs(l);
@@ -381,18 +432,7 @@ static bool run_reverse(loop *l) {
                                    l->carry_count + l->pulled_count};
   MlirOperation made = nabla_build_scan(&l->r->b, &how, &body);
   if (mlirOperationIsNull(made)) return false;
-  intptr_t at = 0;
-  for (intptr_t i = 0; i < l->scan.carries; i++)
-    if (l->carry_of[i] >= 0)
-      nabla_reverse_add(l->r, mlirOperationGetOperand(l->op, i),
-                        mlirOperationGetResult(made, at++));
-  for (size_t i = 0; i < l->captured.count; i++)
-    nabla_reverse_add(l->r, l->captured.values[i],
-                      mlirOperationGetResult(made, at++));
-  for (intptr_t i = 0; i < l->pulled_count; i++)
-    nabla_reverse_add(
-        l->r, mlirOperationGetOperand(l->op, l->scan.carries + l->pulled[i]),
-        mlirOperationGetResult(made, at++));
+  give(l, made);
   return true;
 }
 

@@ -134,20 +134,28 @@ static void join(finder *f, MlirValue value, uint64_t atoms) {
 }
 
 typedef struct search {
+  const nabla_grid *shard;
+  uint64_t atoms; /* that the condition varies along */
   MlirOperation found;
 } search;
 
+/* An exchange between devices that decide differently: others have one
+ * condition. */
 static MlirWalkResult find_collective(MlirOperation op, void *self) {
+  search *s = self;
+  nabla_atom_list list;
   if ((!nabla_is_collective(op) && !nabla_is_exchanging_call(op)) ||
-      nabla_is(op, "nabla.axis_index") || nabla_is(op, "nabla.all_slice"))
+      nabla_is(op, "nabla.axis_index") || nabla_is(op, "nabla.all_slice") ||
+      (nabla_collective_atoms(s->shard, op, &list) &&
+       !(bits_of(&list) & s->atoms)))
     return MlirWalkResultAdvance;
-  ((search *)self)->found = op;
+  s->found = op;
   return MlirWalkResultInterrupt;
 }
 
 /* Devices that decide differently would wait for each other. */
 static void decide(finder *f, MlirOperation op, uint64_t atoms) {
-  search s = {{NULL}};
+  search s = {f->shard, atoms, {NULL}};
   if (atoms) mlirOperationWalk(op, find_collective, &s, MlirWalkPreOrder);
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
     join(f, mlirOperationGetResult(op, i), atoms);
@@ -175,9 +183,15 @@ static void visit_end(finder *f, MlirOperation op, MlirBlock block,
     if (i - first < mlirOperationGetNumResults(op))
       join(f, mlirOperationGetResult(op, i - first), atoms);
     for (intptr_t r = 0;
-         i - first < carries && r < mlirOperationGetNumRegions(op); r++)
-      join(f, mlirBlockGetArgument(nabla_region_block(op, r), i - first),
-           atoms);
+         i - first < carries && r < mlirOperationGetNumRegions(op); r++) {
+      MlirValue carry =
+          mlirBlockGetArgument(nabla_region_block(op, r), i - first);
+      join(f, carry, atoms);
+      /* a loop of no steps returns what it begins with */
+      if (i - first < mlirOperationGetNumResults(op))
+        join(f, mlirOperationGetResult(op, i - first),
+             nabla_varying_at(f->map, carry));
+    }
   }
 }
 
@@ -200,11 +214,22 @@ static void visit_regions(finder *f, MlirOperation op) {
   }
 }
 
+/* Each result is an operand. */
+static void visit_barrier(finder *f, MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    join(f, mlirOperationGetResult(op, i),
+         nabla_varying_at(f->map, mlirOperationGetOperand(op, i)));
+}
+
 static void visit_block(finder *f, MlirBlock block) {
   MlirOperation op = mlirBlockGetFirstOperation(block);
   for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     if (mlirOperationGetNumRegions(op)) {
       visit_regions(f, op);
+      continue;
+    }
+    if (nabla_is(op, "nabla.barrier")) {
+      visit_barrier(f, op);
       continue;
     }
     const uint64_t atoms = nabla_varying_of(f->shard, f->map, op);
