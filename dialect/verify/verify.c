@@ -58,7 +58,8 @@ static MlirLogicalResult verify_quantize(MlirOperation op) {
   if (base_kind(to) == NABLA_KIND_GGML)
     return ERROR(op,
                  "programs decode the blocks of GGUF files only: make them "
-                 "with nabla_ggml_encode (nabla/ggml.h), and nabla.pack them");
+                 "with nabla_ggml_encode (nabla/ggml.h; in Python "
+                 "quantize_array), and nabla.pack them");
   if (!nabla_encoding_is_stored(nabla_implicit_encoding(to).kind))
     return ERROR(op, "cannot encode into a splat or an identity");
   return good();

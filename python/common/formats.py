@@ -21,7 +21,7 @@ class Encoding(NamedTuple):
 class Format(NamedTuple):
     """An encoding with its parameters."""
 
-    encoding: str        #: "nf4", or of a GGUF file "q4_0"
+    encoding: str        #: "nf4", or of a GGUF file "q4_0" or "ggml<mxfp4>"
     granularity: str     #: what shares a scale: "block", "row" or "tensor"
     block: int           #: values for each scale
     scale: str           #: how scales are stored: "f32", "f16", "bf16", "e8m0", ...
@@ -29,7 +29,8 @@ class Format(NamedTuple):
 
 
 def encodings() -> Dict[str, Encoding]:
-    """All encodings by name; GGUF's block formats are there too."""
+    """All encodings by name; GGUF's block formats are there too: "ggml<mxfp4>" has the
+    name of an encoding and is another one."""
     count = ctypes.c_size_t()
     out = {}
     first = LIB.nabla_encodings(byref(count))
@@ -38,9 +39,25 @@ def encodings() -> Dict[str, Encoding]:
                                           row.bits)
     first = LIB.nabla_ggml_formats(byref(count))
     for block in (_c.nabla_ggml * count.value).from_address(first):
-        out[block.name.decode()] = Encoding(block.name.decode(), block.summary.decode(),
-                                            8 * block.bytes // block.elements)
+        name = ggml_name(block)
+        out[name] = Encoding(name, block.summary.decode(),
+                             8 * block.bytes // block.elements)
     return out
+
+
+def ggml_name(block: Any) -> str:
+    """The name of a format of GGUF's blocks: as in the dialect where an encoding has the
+    plain one."""
+    name = block.name.decode()
+    return "ggml<%s>" % name if LIB.nabla_encoding_find(block.name) else name
+
+
+def _ggml(name: str) -> int:
+    """The address of the format of blocks that is called "q4_0" or "ggml<q4_0>", or 0."""
+    is_long = name.startswith("ggml<") and name.endswith(">")
+    if not is_long and LIB.nabla_encoding_find(name.encode()):
+        return 0
+    return LIB.nabla_ggml_find((name[5:-1] if is_long else name).encode()) or 0
 
 
 def find(name: str) -> Any:
@@ -68,8 +85,11 @@ def to_storage(encoding: str, block: Union[int, str, None] = None,
                scale: Optional[str] = None, zero_point: bool = False,
                shape: Tuple[int, ...] = ()) -> Any:
     """A nabla_storage. `block` is a number of values, "row" or "tensor"."""
-    ggml = LIB.nabla_ggml_find(encoding.encode())
+    ggml = _ggml(encoding)
     if ggml:
+        if block is not None or scale is not None or zero_point:
+            raise InvalidArgument("%s has blocks and scales of its own: it takes no block, "
+                                  "scale or zero_point" % encoding)
         return _c.nabla_storage(kind=_c.STORAGE_BLOCKS, ggml=ggml)
     found = find(encoding)
     row = _c.nabla_encoding.from_address(found)
@@ -110,5 +130,6 @@ def of_storage(layout: Any) -> Optional[Format]:
         return of_format(layout.format)
     if layout.kind == _c.STORAGE_BLOCKS:
         row = _c.nabla_ggml.from_address(layout.ggml)
-        return Format(row.name.decode(), "block", row.elements, "f16", False)
+        scale = "e8m0" if row.name == b"mxfp4" else "f16"
+        return Format(ggml_name(row), "block", row.elements, scale, False)
     return None

@@ -227,6 +227,8 @@ def quantize_array(values: Any, encoding: str, block: Union[int, str, None] = No
         array = array.astype(np.float32)
     dtype = _dtypes.to_c(array.dtype)
     storage = to_storage(encoding, block, scale, zero_point, array.shape)
+    if storage.kind == _c.STORAGE_BLOCKS and search:
+        raise InvalidArgument("%s is encoded as ggml does, without a search" % encoding)
     if storage.kind == _c.STORAGE_PLANES and \
             storage.format.scale == _c.SCALE_DYNAMIC8:
         raise Unsupported("scales in 8 bits are made by quantize_file alone; use scale="

@@ -54,7 +54,7 @@ func.func private @f() -> !nabla.implicit<4x512xf32, #nabla.nf4<block = 64, scal
 
 !w = !nabla.implicit<4x32xf32, #nabla.ggml<q4_0>>
 func.func @quantize(%x: tensor<4x32xf32>) -> !w {
-  // expected-error @+1 {{programs decode the blocks of GGUF files only: make them with nabla_ggml_encode (nabla/ggml.h), and nabla.pack them}}
+  // expected-error @+1 {{programs decode the blocks of GGUF files only: make them with nabla_ggml_encode (nabla/ggml.h; in Python quantize_array), and nabla.pack them}}
   %q = nabla.quantize %x : tensor<4x32xf32> -> !w
   return %q : !w
 }

@@ -197,6 +197,22 @@ class Packed(unittest.TestCase):
         np.testing.assert_array_equal(again.materialize().numpy(), want.numpy())
         self.assertEqual(nb.implicit_depth(packed).item(), 1)
 
+    def test_quantize_names_the_same_as_quantize_array(self):
+        a, x = f32(64, 128), f32(3, 128)
+        for name in ("nf4", "mxfp4", "mxfp8", "int8", "ternary"):
+            packed, want = nb.quantize(a, name), nb.quantize_array(a, name)
+            self.assertEqual(packed.format, want.format)
+            for part, values in packed.weight().components.items():
+                np.testing.assert_array_equal(values, want.components[part])
+            np.testing.assert_allclose(nb.linear(x, packed).numpy(), x @ want.numpy().T,
+                                       rtol=1e-4, atol=1e-3)
+        blocks = nb.quantize_array(a, "ggml<mxfp4>")
+        np.testing.assert_allclose(nb.linear(x, blocks).numpy(), x @ blocks.numpy().T,
+                                   rtol=1e-4, atol=1e-3)
+        for name in ("q4_0", "ggml<mxfp4>"):
+            with self.assertRaisesRegex(nb.InvalidArgument, "in Python quantize_array"):
+                nb.quantize(a, name)
+
     def test_weights_live_as_long_as_needed(self):
         x = f32(2, 128)
         weight = nb.quantize_array(f32(64, 128), "nf4")

@@ -109,7 +109,8 @@ class Products(unittest.TestCase):
         values = random.standard_normal((96, 128), np.float32)
         bias = random.standard_normal(96).astype(np.float32)
         for how in (("nf4",), ("int8", "row"), ("int4", 32), ("mxfp4",), ("fp8", 64),
-                    ("q4_0",), ("q8_0",)):
+                    ("q4_0",), ("q8_0",),
+                    ("ggml<mxfp4>",)):
             weight = nr.quantize_array(values, *how)
             plan = nr.MatmulPlan(weight, bias)
             for shape in ((128,), (1, 128), (5, 128), (2, 3, 128), (0, 128)):
@@ -165,6 +166,33 @@ class Products(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(wrong, [])
+
+    def test_names_that_are_an_encoding_and_a_format_of_blocks(self):
+        values = random.standard_normal((8, 64), np.float32)
+        ours, blocks = (nr.quantize_array(values, name) for name in
+                        ("mxfp4", "ggml<mxfp4>"))
+        self.assertEqual(ours.format, ("mxfp4", "block", 32, "e8m0", False))
+        self.assertEqual(sorted(ours.components), ["codes", "scales"])
+        self.assertEqual(blocks.format, ("ggml<mxfp4>", "block", 32, "e8m0", False))
+        self.assertEqual(blocks.nbytes, 8 * 2 * 17)
+        np.testing.assert_array_equal(ours.numpy(), blocks.numpy())
+        for name in nr.encodings():  # each is what it is called
+            try:
+                made = nr.quantize_array(values, name)
+            except nr.Error as error:
+                self.assertRegex(str(error), "decoded only|multiple|256")
+                continue
+            self.assertEqual(made.format.encoding, name)
+        same = nr.quantize_array(values, "ggml<q4_0>")
+        self.assertEqual(same.format.encoding, "q4_0")
+        for name in ("ggml<nf4>", "ggml<>", "ggml<q4_0", "q4_0>"):
+            with self.assertRaisesRegex(nr.InvalidArgument, "there is no encoding"):
+                nr.quantize_array(values, name)
+        for more in ({"block": 32}, {"scale": "f16"}, {"zero_point": True}):
+            with self.assertRaisesRegex(nr.InvalidArgument, "of its own"):
+                nr.quantize_array(values, "q4_0", **more)
+        with self.assertRaisesRegex(nr.InvalidArgument, "without a search"):
+            nr.quantize_array(values, "q4_0", search=True)
 
     def test_formats(self):
         self.assertIn("nf4", nr.encodings())
