@@ -65,7 +65,7 @@ typedef struct nabla_function_dim {
 /* An argument and the result that replaces it. A state has the name of the
  * argument. */
 typedef struct nabla_function_replacement {
-  const char *argument, *result; /* names of leaves */
+  const char *argument, *result; /* names of leaves; "" of one array alone */
 } nabla_function_replacement;
 
 /* Options of a function. Members that are 0 or NULL are defaults; all is

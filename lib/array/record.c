@@ -24,8 +24,8 @@ static void append(char *text, size_t size, const char *format, ...) {
   va_end(list);
 }
 
-static void append_array(char *text, size_t size, const nabla_array *array,
-                         const nabla_trace *trace) {
+void nabla_array_describe(char *text, size_t size, const nabla_array *array,
+                          const nabla_trace *trace) {
   if (!array || nabla_is_none(array)) {
     append(text, size, array ? "none" : "NULL");
     return;
@@ -51,7 +51,7 @@ void nabla_call_fail(const nabla_array_call *site, nabla_scope *scope,
   append(call, sizeof call, "%s(", site->function);
   for (uint32_t i = 0; i < site->count; i++) {
     if (i) append(call, sizeof call, ", ");
-    append_array(call, sizeof call, site->arrays[i], scope->trace);
+    nabla_array_describe(call, sizeof call, site->arrays[i], scope->trace);
   }
   va_list list;
   va_start(list, format);

@@ -28,6 +28,11 @@ typedef enum nabla_dtype_rule {
   NABLA_DTYPES_bools,   /* all become truth values             */
 } nabla_dtype_rule;
 
+/* Appends "F32[2, n]" to a text of `size` bytes. `trace` gives sizes that are
+ * not known their names; NULL: there are none. */
+void nabla_array_describe(char *text, size_t size, const nabla_array *array,
+                          const struct nabla_trace *trace);
+
 /* Why an array cannot be used by this thread now; NULL if it can. */
 const char *nabla_array_objection(const nabla_array *array);
 /* Checks the arrays of a call: none is NULL, all may be used in this thread's

@@ -9,8 +9,9 @@ from ._errors import InvalidArgument, Unsupported
 from ._library import LIB, Handle, byref, create
 from ._recording import Recording
 from .arrays import Array
-from .functions import Function, c_options, _Trace
-from .trees import LEAF, Structure, closed, flatten, is_settled, opened, tangents_of
+from .functions import Function, c_options, split_word, _Trace
+from .trees import (LEAF, Structure, closed, flatten, is_settled, opened,
+                    structure_names, tangents_of)
 
 Names = Union[str, Sequence[str], None]
 
@@ -50,6 +51,9 @@ class Derived(Function):
     def _given(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]
                ) -> Tuple[List[Any], Structure]:
         return self._of._given(args, kwargs)
+
+    def _fits(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
+        return self._of._fits(args, kwargs)
 
     def _is_loaded(self) -> bool:
         return self._of._is_loaded()
@@ -96,6 +100,15 @@ def _part(structure: Structure, name: str, whole: str) -> Structure:
     if structure[0] == "items" and first.isdigit() and int(first) < len(structure[2]):
         return _part(structure[2][int(first)], rest, whole)
     raise InvalidArgument("no argument has the name %r" % whole)
+
+
+def _named(structure: Structure, name: str) -> Structure:
+    """The part of a structure of arguments that has the name."""
+    try:
+        return _part(structure, name, name)
+    except InvalidArgument as error:
+        raise InvalidArgument("%s; there are %s" % (
+            error, ", ".join(structure_names(structure)) or "none")) from None
 
 
 def _replaced(structure: Structure, leaf: Structure) -> Structure:
@@ -157,13 +170,21 @@ class Derivative(Derived):
         word = self._word
         if word is None:
             return self._of._given(args, kwargs)
-        if word not in kwargs:
-            raise TypeError("%s of %s needs %s=" % (self._noun, self._body.__name__,
-                                                    word))
-        kwargs = dict(kwargs)
-        more, second = flatten(kwargs.pop(word))
-        leaves, first = self._of._given(args, kwargs)
+        call = split_word(word, self._of._fits, args, kwargs)
+        if call is None:
+            raise TypeError(
+                "%s of %s needs the %s, a tree like %s: behind all arguments, or by name, "
+                "%s=" % (self._noun, self._body.__name__, word,
+                         "the results" if word == "cotangents" else "what wrt names", word))
+        leaves, first = self._of._given(*call[:2])
+        more, second = flatten(call[2])
         return leaves + more, ("items", list, (first, second))
+
+    def _fits(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
+        if self._word is None:
+            return self._of._fits(args, kwargs)
+        call = split_word(self._word, self._of._fits, args, kwargs)
+        return call is not None and self._of._fits(*call[:2])
 
     def _expects(self, known: Optional[Structure]) -> Structure:
         if self._word:
@@ -177,7 +198,7 @@ class Derivative(Derived):
         return self._of._numbered(structure[2][0] if self._word else structure)
 
     def _gradients(self, structure: Structure) -> Structure:
-        parts = [_part(structure, name, name) for name in self._wrt]
+        parts = [_named(structure, name) for name in self._wrt]
         return parts[0] if self._is_one else ("items", tuple, tuple(parts))
 
     def _shown(self, structure: Structure, results: Structure) -> Structure:
@@ -222,15 +243,18 @@ def value_and_grad(function: Any, wrt: Names = None, *, has_aux: bool = False,
 
 
 def vjp(function: Any, wrt: Names = None, **options: Any) -> Function:
-    """The derivative in reverse mode: a function of the same arguments and
-    `cotangents=`, a tree like the results, that gives (results, gradients)."""
+    """The derivative in reverse mode: a function of the same arguments and cotangents, a
+    tree like the results without what is not of floats, that gives (results, gradients).
+    The cotangents come behind all arguments, vjp(f)(x, y, ct), or by name,
+    vjp(f)(x, y, cotangents=ct), which functions with *args or defaults left out need."""
     return Derivative(function, "vjp", wrt, **options)
 
 
 def jvp(function: Any, wrt: Names = None, **options: Any) -> Function:
-    """The derivative in forward mode: a function of the same arguments and `tangents=`,
-    a tree like what `wrt` names, that gives (results, their tangents); the tangent of
-    what is not of floats is None."""
+    """The derivative in forward mode: a function of the same arguments and tangents, a
+    tree like what `wrt` names, that gives (results, their tangents); the tangent of what
+    is not of floats is None. The tangents come behind all arguments, jvp(f)(x, y, t), or
+    by name, jvp(f)(x, y, tangents=t)."""
     return Derivative(function, "jvp", wrt, **options)
 
 

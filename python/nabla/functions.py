@@ -183,6 +183,20 @@ def _collect(tree: CTree, structure: Structure, keep: Tuple[Any, ...],
 
 # ---- functions ----
 
+
+def split_word(word: str, fits: Callable[..., bool], args: Tuple[Any, ...],
+               kwargs: Dict[str, Any]) -> Optional[Tuple[Any, ...]]:
+    """The arguments of a call, without the value that comes by the name `word` or as one
+    argument more than `fits` takes, and that value; None if there is none."""
+    if word in kwargs:
+        rest = dict(kwargs)
+        value = rest.pop(word)
+        return args, rest, value
+    if args and fits(args[:-1], kwargs) and not fits(args, kwargs):
+        return args[:-1], kwargs, args[-1]
+    return None
+
+
 class Function:
     """A Python function that is traced once for each signature of its arguments, and
     runs as a compiled program afterwards. function() makes one."""
@@ -279,6 +293,14 @@ class Function:
             else:
                 args.append(values[name])
         return self._body(*args, **kwargs)
+
+    def _fits(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
+        """Whether it can be called with so many arguments, of these names."""
+        try:
+            self._arguments(args, kwargs)
+        except TypeError:
+            return False
+        return True
 
     def _is_loaded(self) -> bool:
         return False
@@ -510,7 +532,7 @@ def function(body: Optional[Callable[..., Any]] = None, **options: Any) -> Any:
 
     dims: names of dimensions that may have any size: {"x": {0: "batch"}}.
     donate: arguments whose memory results take: {"w": "0"}; leaves have names such as
-    "params.w", results "0" or "loss". states: the same of a session's states.
+    "params.w", results "0" or "loss", one result alone "". states: the same of a session's states.
     static: names of parameters whose values are a part of the signature, such as
     numbers that are sizes; texts and truth values always are. max_signatures,
     max_traces: bounds of the signatures that are kept, and that are traced."""

@@ -12,7 +12,7 @@ from . import _c
 from ._errors import Exists, InputOutput, InvalidArgument, Unsupported
 from ._library import LIB, Handle, byref, call, create, new_diag, to_path
 from ._scopes import compile_options, engine
-from .functions import Function, _Trace
+from .functions import Function, split_word, _Trace
 from .trees import LEAF, NONE, CTree, Structure, closed, flatten
 
 _KINDS = ("POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "VAR_POSITIONAL", "KEYWORD_ONLY")
@@ -249,12 +249,19 @@ class Loaded(Function):
             return leaves, structure
         if self._word is None:
             return super()._given(args, kwargs)
-        if self._word not in kwargs:
-            raise TypeError("%s needs %s=" % (self._body.__name__, self._word))
-        kwargs = dict(kwargs)
-        more, second = flatten(kwargs.pop(self._word))
-        leaves, first = super()._given(args, kwargs)
+        call = split_word(self._word, super()._fits, args, kwargs)
+        if call is None:
+            raise TypeError("%s needs the %s: behind all arguments, or by name, %s=" % (
+                self._body.__name__, self._word, self._word))
+        leaves, first = super()._given(*call[:2])
+        more, second = flatten(call[2])
         return leaves + more, ("items", list, (first, second))
+
+    def _fits(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
+        if self._word is None:
+            return super()._fits(args, kwargs)
+        call = split_word(self._word, super()._fits, args, kwargs)
+        return call is not None and super()._fits(*call[:2])
 
     def _is_loaded(self) -> bool:
         return True

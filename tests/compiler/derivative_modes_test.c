@@ -74,6 +74,39 @@ Test(derivative_modes, both_modes_are_adjoint) {
   cr_expect_float_eq(read(items[2][2].array)[0], value, 1e-14);
 }
 
+Test(derivative_modes, directions_of_other_types_are_refused) {
+  static const char *const wrt[] = {"0", "1"};
+  const nabla_derivative_options both = {.wrt = wrt, .wrt_count = 2};
+  nabla_function *f = make(three_results, NULL);
+  nabla_array *const at[2] = {filled(1, three, 1), filled(2, matrix, 2)};
+  nabla_array *const v[2] = {filled(1, three, 3), filled(1, four, 4)};
+  nabla_array *const u[2] = {filled(1, three, 5), filled(0, NULL, 6)};
+  static const char *const names[] = {"0", "2"};
+  nabla_tree items[6][3], in[2], out[2];
+  in[0] = list_of(2, items[0], at);
+  list_of(2, items[1], u);
+  in[1] = nabla_tree_of_fields(2, names, items[1]);
+  out[0] = list_of(3, items[2], NULL);
+  out[1] = list_of(2, items[3], NULL);
+  nabla_tree whole = nabla_tree_of_list(2, in);
+  nabla_tree results = nabla_tree_of_list(2, out);
+  cr_expect_eq(
+      nabla_function_call(derive(nabla_vjp, f, both), &whole, &results, &diag),
+      NABLA_INVALID_ARGUMENT);
+  cr_expect(
+      strstr(diag.what, "the cotangent of '0' is F64[3], the result is F64[4]"),
+      "%s", diag.what);
+  nabla_scope_clear(scope);
+  in[1] = list_of(2, items[4], v);
+  out[1] = nabla_tree_of_fields(2, names, items[3]);
+  cr_expect_eq(
+      nabla_function_call(derive(nabla_jvp, f, both), &whole, &results, &diag),
+      NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what,
+                   "the tangent of '1' is F64[4], the argument is F64[3, 4]"),
+            "%s", diag.what);
+}
+
 /* ---- jacobians ---- */
 
 static void two_results(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
@@ -281,8 +314,17 @@ Test(derivative_modes, axes_of_arguments_and_results) {
       f,
       (nabla_vmap_options){
           .in = &shared, .in_count = 1, .out = out_axes + 1, .out_count = 1});
-  (void)try_call(bad, 2, in, &out); /* "1" names no result: axis 0 */
-  cr_expect_eq(nabla_array_dense(out.array)->rank, 1);
+  cr_expect_eq(try_call(bad, 2, in, &out), NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, "an axis is given for '1', which is no result"),
+            "%s", diag.what);
+  cr_expect_str_eq(diag.next, "the results are one array, whose name is ''");
+  nabla_scope_clear(scope);
+  static const nabla_axis no_argument[] = {{"1", NABLA_NO_AXIS}, {"1.w", 0}};
+  bad = batch(f, (nabla_vmap_options){.in = no_argument, .in_count = 2});
+  cr_expect_eq(try_call(bad, 2, in, &out), NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, "'1.w', which is no argument"), "%s", diag.what);
+  cr_expect_str_eq(diag.next, "the arguments have the leaves 0, 1");
+  nabla_scope_clear(scope);
   static const nabla_axis none_of[] = {{"", NABLA_NO_AXIS}};
   bad = batch(f, (nabla_vmap_options){.in = none_of, .in_count = 1});
   cr_expect_eq(try_call(bad, 2, in, &out), NABLA_INVALID_ARGUMENT);

@@ -253,6 +253,7 @@ Test(derivative, what_has_no_gradient_is_refused) {
   nabla_array *number = nabla_full(scope, NABLA_DTYPE_F32, 0, NULL, 3);
   refused(f, (nabla_derivative_options){.wrt = missing, .wrt_count = 1}, number,
           "no argument is called '2'");
+  cr_expect_str_eq(diag.next, "the arguments have the leaves 0");
   refused(f, (nabla_derivative_options){.wrt = twice, .wrt_count = 2}, number,
           "the argument '0' is named twice");
   refused(f, (nabla_derivative_options){.captured = &x, .captured_count = 1},

@@ -376,14 +376,20 @@ Test(function, endless_recursion_is_refused) {
 
 Test(function, bad_options) {
   nabla_function_options options = {.struct_size = sizeof options};
-  static const nabla_function_replacement donated[] = {{"0", ""}};
-  static const nabla_function_dim dims[] = {{"", 0, "n"}};
+  static const nabla_function_replacement donated[] = {{"0", NULL}};
+  static const nabla_function_replacement states[] = {{"", "0"}};
+  static const nabla_function_dim dims[] = {{"0", 0, ""}};
   nabla_function *out = NULL;
   options.donated = donated;
   options.donated_count = 1;
   cr_expect_eq(nabla_function_create(engine, square, &options, &out, &diag),
                NABLA_INVALID_ARGUMENT);
   options.donated_count = 0;
+  options.states = states;
+  options.state_count = 1;
+  cr_expect_eq(nabla_function_create(engine, square, &options, &out, &diag),
+               NABLA_INVALID_ARGUMENT);
+  options.state_count = 0;
   options.dims = dims;
   options.dim_count = 1;
   cr_expect_eq(nabla_function_create(engine, square, &options, &out, &diag),
@@ -526,6 +532,35 @@ Test(function, donated_arguments_are_overwritten) {
   nabla_blob_release(&text);
 }
 
+static void add_one(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
+                    void *self) {
+  (void)self;
+  out->array = nabla_add(in->array, nabla_scalar(s, 1));
+}
+
+/* A tree that is one array has a leaf without a name. */
+Test(function, one_array_is_donated_to_one_result) {
+  static const nabla_function_replacement donated[] = {{"", ""}};
+  static const nabla_function_replacement wrong[] = {{"", "0"}};
+  create_with(add_one,
+              (nabla_function_options){.donated = donated, .donated_count = 1});
+  nabla_array *x = three(1, 2, 3);
+  const void *memory = nabla_array_dense(x)->data;
+  nabla_tree in = nabla_tree_of_array(x), out = nabla_tree_of_array(NULL);
+  cr_assert_eq(nabla_function_call(function, &in, &out, &diag), NABLA_OK, "%s",
+               diag.what);
+  cr_expect_eq(nabla_array_dense(out.array)->data, memory);
+  expect_three(out.array, 2, 3, 4);
+  nabla_function_destroy(function);
+  create_with(add_one,
+              (nabla_function_options){.donated = wrong, .donated_count = 1});
+  in = nabla_tree_of_array(out.array);
+  out = nabla_tree_of_array(NULL);
+  cr_expect_eq(nabla_function_call(function, &in, &out, &diag),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect_str_eq(diag.next, "the results are one array, whose name is ''");
+}
+
 static void shrink(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
                    void *self) {
   (void)s, (void)self;
@@ -541,6 +576,13 @@ Test(function, results_take_the_memory_of_their_shape) {
   cr_expect(strstr(diag.what, "cannot take the memory of '0'"), "%s",
             diag.what);
   expect_three(w, 1, 2, 3);
+  static const nabla_function_replacement none[] = {{"w", "0"}};
+  nabla_function_destroy(function);
+  create_with(shrink,
+              (nabla_function_options){.donated = none, .donated_count = 1});
+  cr_expect_eq(step_of(w, w, &next), NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, "'w', which is no argument"), "%s", diag.what);
+  cr_expect_str_eq(diag.next, "the arguments have the leaves 0, 1");
 }
 
 static nabla_array *packed_weight;

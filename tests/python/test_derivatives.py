@@ -1,4 +1,6 @@
 """Derivatives and batches of traced functions against formulas and differences."""
+import os
+import tempfile
 import unittest
 
 import numpy as np
@@ -93,6 +95,40 @@ class Derivatives(unittest.TestCase):
         (a, b), t = nb.jvp(f, "x")(x, y, tangents=ct)
         self.close(t[0], ct * np.cos(x) * y)
         self.close(t[1], ct.sum())
+
+    def test_directions_behind_the_arguments(self):
+        def f(x, y):
+            return nb.sin(x) * y, x.sum()
+        x, y, ct = f32(3), f32(3), (f32(3), np.float32(2))
+        want = nb.vjp(f, ["x", "y"])(x, y, cotangents=ct)
+        moved = nb.jvp(f, "x")(x, y, tangents=ct[0])
+        same = np.testing.assert_array_equal
+        values, gradients = nb.vjp(f, ["x", "y"])(x, y, ct)
+        same(gradients[0].numpy(), want[1][0].numpy())
+        same(gradients[1].numpy(), want[1][1].numpy())
+        same(nb.vjp(f, ["x", "y"])(x, ct, y=y)[1][0].numpy(), want[1][0].numpy())
+        same(nb.jvp(f, "x")(x, y, ct[0])[1][0].numpy(), moved[1][0].numpy())
+        each = nb.vmap(nb.jvp(f, "x"))(x[None], y[None], ct[0][None])
+        self.close(each[1][0], moved[1][0].numpy()[None])
+        with tempfile.TemporaryDirectory() as folder:
+            made, path = nb.vjp(f, ["x", "y"]), os.path.join(folder, "f.nabla")
+            made(x, y, ct)
+            made.save(path)
+            loaded = nb.load_function(path)
+            same(loaded(x, y, ct)[1][0].numpy(), want[1][0].numpy())
+            same(loaded(x, y, cotangents=ct)[1][0].numpy(), want[1][0].numpy())
+            with self.assertRaisesRegex(TypeError, "needs the cotangents"):
+                loaded(x, y)
+        # where the last one may be an argument, it is
+        with_default = nb.vjp(lambda x, scale=2.0: x * scale, "x")
+        with self.assertRaisesRegex(TypeError, "needs the cotangents, a tree like the res"):
+            with_default(x, ct[0])
+        self.close(with_default(x, cotangents=ct[0])[1], 2 * ct[0])
+        self.close(with_default(x, 3.0, ct[0])[1], 3 * ct[0])
+        with self.assertRaisesRegex(TypeError, "needs the tangents, a tree like what wrt"):
+            nb.jvp(lambda *x: x[0])(x, ct[0])
+        with self.assertRaisesRegex(TypeError, "needs the cotangents"):
+            nb.vjp(f)(x, y)
 
     def test_jvp_runs_the_body_once(self):
         runs = []
@@ -205,6 +241,26 @@ class Derivatives(unittest.TestCase):
                 (lambda: nb.vmap(nb.function(lambda x: x))(1.0), nb.Error)):
             with self.assertRaises(kind):
                 attempt()
+
+        one = nb.function(lambda x, y: {"sum": x + y})
+        for attempt, text in (
+                (lambda: nb.vjp(one, "v")(X, X, {"sum": X}), "'v'; there are x, y"),
+                (lambda: nb.grad(loss, "params.v")(PARAMS, X, Y),
+                 "'params.v'; there are params.b, params.w, x, y"),
+                (lambda: nb.vjp(one)(X, X, {"sum": X[:2]}),
+                 r"the cotangent of 'sum' is F32\[2, 3\], the result is F32\[5, 3\]"),
+                (lambda: nb.jvp(one)(X, X, X[:, :2]),
+                 r"the tangent is F32\[5, 2\], the argument is F32\[5, 3\]"),
+                (lambda: nb.vmap(one, {"zz": 1})(X, X), "'zz', which is no argument; "
+                 "the arguments have the leaves x, y"),
+                (lambda: nb.vmap(one, {"x.w": 1})(X, X), "'x.w', which is no argument"),
+                (lambda: nb.vmap(one, out_axes={"0": 1})(X, X), "'0', which is no result; "
+                 "the results have the leaves sum")):
+            with self.assertRaisesRegex(nb.InvalidArgument, text):
+                attempt()
+        # names of what has no leaves are names
+        kept = nb.vmap(lambda x, how, more: x * 2, {"how": None, "more": None})
+        self.close(kept(X, "fast", None), 2 * X)
 
         class Mine(Exception):
             pass

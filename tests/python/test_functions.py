@@ -1,5 +1,7 @@
 """Traced functions and control flow."""
 import dataclasses
+import os
+import tempfile
 import threading
 import time
 import unittest
@@ -204,6 +206,26 @@ class Functions(unittest.TestCase):
         self.assertEqual(new.numpy().__array_interface__["data"][0], place)
         with self.assertRaises(nb.Error):
             (w + 1).numpy()
+
+    def test_one_result_is_donated(self):
+        f = nb.function(lambda x: x + 1, donate={"x": ""})
+        x = nb.array(f32(64)).realize()
+        place, want = x.numpy().__array_interface__["data"][0], x.numpy() + 1
+        y = f(x)
+        np.testing.assert_array_equal(y.numpy(), want)
+        self.assertEqual(y.numpy().__array_interface__["data"][0], place)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "f.nabla")
+            f.save(path)
+            np.testing.assert_array_equal(nb.load_function(path)(y).numpy(), want + 1)
+        for of, names in ((lambda x: x + 1, "the results are one array, whose name is ''"),
+                          (lambda x: {"a": x + 1, "b": [x]},
+                           "the results have the leaves a, b.0")):
+            with self.assertRaisesRegex(nb.InvalidArgument, "the result '0'.*" + names):
+                nb.function(of, donate={"x": "0"})(f32(3))
+        with self.assertRaisesRegex(nb.InvalidArgument,
+                                    "'y', which is no argument; .* leaves x"):
+            nb.function(lambda x: x + 1, donate={"y": ""})(f32(3))
 
     def test_session(self):
         @nb.function(states={"total": "total"})

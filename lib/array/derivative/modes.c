@@ -45,6 +45,8 @@ static nabla_step step_of(const nabla_inner *inner, nabla_step_kind kind) {
 
 /* ---- reverse mode ---- */
 
+static const nabla_direction cotangents = {"cotangent", "result"};
+
 static nabla_status pull(nabla_inner *inner, const nabla_tree *in,
                          const nabla_tree *out, nabla_diag *diag) {
   trees t;
@@ -60,11 +62,18 @@ static nabla_status pull(nabla_inner *inner, const nabla_tree *in,
                       "the function has no results of floats");
   nabla_buffer_init(&given, inner->transform->allocator, "cotangents",
                     SIZE_MAX / 2);
+  nabla_leaf_names names;
+  nabla_leaf_names_init(&names, inner->transform->allocator);
   nabla_status status = nabla_arrays_add(&given, t.given, diag);
-  for (size_t i = 0; i < inner->body.result_count && !status; i++)
-    if (nabla_array_has_floats(inner->body.results[i]))
-      status = nabla_inner_give(inner, "cotangent", nabla_arrays(&given)[at++],
-                                inner->body.results[i], diag);
+  if (!status) status = nabla_leaf_names_of_tree(&names, t.given, diag);
+  for (size_t i = 0; i < inner->body.result_count && !status; i++) {
+    if (!nabla_array_has_floats(inner->body.results[i])) continue;
+    status = nabla_inner_give(
+        inner, &cotangents, nabla_leaf_names_at(&names, at),
+        nabla_arrays(&given)[at], inner->body.results[i], diag);
+    at++;
+  }
+  nabla_leaf_names_deinit(&names);
   nabla_buffer_deinit(&given);
   if (status) return status;
   const nabla_step step = step_of(inner, NABLA_STEP_VJP);
@@ -152,6 +161,8 @@ static nabla_status open_tangents(nabla_transform *transform,
   return NABLA_OK;
 }
 
+static const nabla_direction tangents = {"tangent", "argument"};
+
 static nabla_status push(nabla_transform *transform, nabla_inner *inner,
                          const nabla_tree *in, const nabla_tree *out,
                          nabla_diag *diag) {
@@ -167,8 +178,9 @@ static nabla_status push(nabla_transform *transform, nabla_inner *inner,
                     SIZE_MAX / 2);
   nabla_status status = nabla_arrays_add(&given, t.given, diag);
   for (size_t i = 0; i < nabla_inner_wrt_count(inner) && !status; i++)
-    status = nabla_inner_give(inner, "tangent", nabla_arrays(&given)[i],
-                              nabla_inner_wrt(inner, i), diag);
+    status = nabla_inner_give(
+        inner, &tangents, nabla_leaf_names_at(&inner->chosen.names, i),
+        nabla_arrays(&given)[i], nabla_inner_wrt(inner, i), diag);
   nabla_buffer_deinit(&given);
   if (status) return status;
   const nabla_step step = step_of(inner, NABLA_STEP_JVP);

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/array/function/tree_names.h"
+
 /* ---- lists of texts ---- */
 
 void nabla_leaf_names_init(nabla_leaf_names *names,
@@ -157,6 +159,8 @@ nabla_status nabla_selection_add(nabla_selection *selection, size_t entry,
   selecting s = {selection, name, number, 0, 0};
   NABLA_TRY(nabla_tree_visit(tree, select_leaf, &s, diag));
   if (s.found) return NABLA_OK;
-  return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                    "no argument is called '%.80s'", name);
+  const nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                                         "no argument is called '%.80s'", name);
+  nabla_tree_say_names(tree, "the arguments", diag);
+  return status;
 }

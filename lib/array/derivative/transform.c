@@ -174,9 +174,12 @@ void nabla_inner_deinit(nabla_inner *inner) {
   nabla_buffer_deinit(&inner->wrt);
   nabla_buffer_deinit(&inner->results);
   nabla_selection_deinit(&inner->chosen);
-  if (inner->diag.code)
-    nabla_call_fail(&inner->site, inner->scope, inner->diag.code, "%s",
-                    inner->diag.what);
+  if (!inner->diag.code) return;
+  const bool is_first = !inner->scope->failure.code;
+  nabla_call_fail(&inner->site, inner->scope, inner->diag.code, "%s",
+                  inner->diag.what);
+  if (is_first && *inner->diag.next)
+    nabla_diag_set_next(&inner->scope->failure, "%s", inner->diag.next);
 }
 
 static nabla_status add_array(void *self, const char *name, nabla_array **place,
@@ -397,9 +400,24 @@ static bool same_shape(const nabla_scope *scope, const nabla_dense *a,
   return same;
 }
 
-nabla_status nabla_inner_give(nabla_inner *inner, const char *what,
-                              nabla_array *given, const nabla_array *of,
-                              nabla_diag *diag) {
+/* "the cotangent of 'y' is F32[2, 32], the result is F32[4, 32]" */
+static nabla_status fail_types(const nabla_inner *inner,
+                               const nabla_direction *direction,
+                               const char *name, const nabla_array *given,
+                               const nabla_array *of, nabla_diag *diag) {
+  char is[80] = "", wanted[80] = "";
+  nabla_array_describe(is, sizeof is, given, inner->scope->trace);
+  nabla_array_describe(wanted, sizeof wanted, of, inner->scope->trace);
+  return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                    "the %s%s%.60s%s is %s, the %s is %s", direction->given,
+                    *name ? " of '" : "", name, *name ? "'" : "", is,
+                    direction->of, wanted);
+}
+
+nabla_status nabla_inner_give(nabla_inner *inner,
+                              const nabla_direction *direction,
+                              const char *name, nabla_array *given,
+                              const nabla_array *of, nabla_diag *diag) {
   nabla_array_call site = {inner->site.function, NULL, 1, &given};
   const nabla_dtype dtype = nabla_dtype_element(of->dense.dtype);
   if (!nabla_call_begin(&site)) return nabla_scope_status(inner->scope, diag);
@@ -407,16 +425,8 @@ nabla_status nabla_inner_give(nabla_inner *inner, const char *what,
     given = nabla_record_convert(&site, inner->scope, given, dtype);
   if (!given) return nabla_scope_status(inner->scope, diag);
   if (given->dense.dtype != dtype ||
-      !same_shape(inner->scope, &given->dense, &of->dense)) {
-    inner->site.count = 2; /* both are named in the message */
-    inner->pair[0] = given;
-    inner->pair[1] = (nabla_array *)(uintptr_t)of;
-    inner->site.arrays = inner->pair;
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "a %s, the first, has another dtype or shape than its "
-                      "array",
-                      what);
-  }
+      !same_shape(inner->scope, &given->dense, &of->dense))
+    return fail_types(inner, direction, name, given, of, diag);
   return nabla_buffer_append(&inner->operands, &given, sizeof(nabla_array *),
                              diag);
 }

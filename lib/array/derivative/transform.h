@@ -71,7 +71,6 @@ typedef struct nabla_inner {
   const nabla_transform *transform;
   nabla_scope *scope;
   nabla_array_call site;
-  nabla_array *pair[2]; /* of a message */
   nabla_body body;
   nabla_diag diag;     /* of a failure that the scope does not have yet */
   nabla_buffer leaves; /* nabla_array *: of the arguments */
@@ -135,12 +134,17 @@ NABLA_MUST_USE nabla_status nabla_inner_check_results(const nabla_inner *inner,
                                                       const char *what,
                                                       const nabla_tree *tree,
                                                       nabla_diag *diag);
-/* Appends to the operands a tangent or cotangent, `what`, of an array. */
-NABLA_MUST_USE nabla_status nabla_inner_give(nabla_inner *inner,
-                                             const char *what,
-                                             nabla_array *given,
-                                             const nabla_array *of,
-                                             nabla_diag *diag);
+/* What a call gives besides the arguments: a cotangent of a result, or a
+ * tangent of an argument. */
+typedef struct nabla_direction {
+  const char *given, *of; /* for messages */
+} nabla_direction;
+
+/* Appends to the operands what is given for `of`; `name` is that of the leaf.
+ */
+NABLA_MUST_USE nabla_status nabla_inner_give(
+    nabla_inner *inner, const nabla_direction *direction, const char *name,
+    nabla_array *given, const nabla_array *of, nabla_diag *diag);
 
 /* Item `index` of a tree that has to be a list of `count`, of `what`; NULL with
  * a message. */

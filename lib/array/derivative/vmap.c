@@ -5,6 +5,7 @@
 
 #include "dialect/control.h"
 #include "lib/array/derivative/transform.h"
+#include "lib/array/function/tree_names.h"
 #include "lib/array/packed.h"
 #include "lib/base/require.h"
 #include "transforms/batching/batching.h"
@@ -144,17 +145,40 @@ static void size_results(const batch *b) {
   }
 }
 
+/* Refuses axes [begin, end) of names that a tree does not have. */
+static nabla_status check_names(const nabla_transform *t, size_t begin,
+                                size_t end, const nabla_tree *tree,
+                                const char *noun, nabla_diag *diag) {
+  char whose[24];
+  (void)snprintf(whose, sizeof whose, "the %ss", noun);
+  for (size_t i = begin; i < end; i++) {
+    const char *name = nabla_leaf_names_at(&t->wrt, i);
+    if (nabla_tree_has_name(tree, name)) continue;
+    const nabla_status status =
+        nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                   "an axis is given for '%.80s', which is no %s", name, noun);
+    nabla_tree_say_names(tree, whose, diag);
+    return status;
+  }
+  return NABLA_OK;
+}
+
 static nabla_status record(batch *b, const nabla_tree *in,
                            const nabla_tree *out, nabla_diag *diag) {
   nabla_inner *inner = &b->inner;
+  const nabla_transform *t = b->transform;
+  const size_t in_count = t->in_count;
+  NABLA_TRY(check_names(t, 0, in_count, in, "argument", diag));
   NABLA_TRY(nabla_tree_visit(in, add_argument, b, diag));
-  if (!b->first && !b->transform->size)
+  if (!b->first && !t->size)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "no argument has a batch: give the size in the options");
   inner->types = (const void *)b->types.data;
   NABLA_TRY(nabla_inner_trace(inner, in, out, diag));
   for (size_t i = 0; i < nabla_body_capture_count(&inner->body); i++)
     NABLA_TRY(add_axis(&b->in_axes, NABLA_NO_AXIS, diag));
+  NABLA_TRY(check_names(t, in_count, nabla_leaf_names_count(&t->wrt), out,
+                        "result", diag));
   NABLA_TRY(nabla_tree_visit(out, add_result, b, diag));
   const nabla_step step = {.kind = NABLA_STEP_VMAP,
                            .in_count = b->in_axes.size / sizeof(intptr_t),

@@ -18,10 +18,11 @@ static _Atomic uint64_t last_number;
 
 /* ---- options ---- */
 
-/* Copies a text; `out` gets its offset, as `texts` may move. */
-static nabla_status copy_text(nabla_function *function, const char *text,
+/* Copies the name of a leaf, "" of a tree that is one array; `out` gets its
+ * offset, as `texts` may move. */
+static nabla_status copy_leaf(nabla_function *function, const char *text,
                               const char **out, nabla_diag *diag) {
-  if (!text || !*text)
+  if (!text)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "a dimension or state of the function %s without a name",
                       function->options.name);
@@ -30,6 +31,12 @@ static nabla_status copy_text(nabla_function *function, const char *text,
       nabla_buffer_append(&function->texts, text, strlen(text) + 1, diag));
   *out = (const char *)offset;
   return NABLA_OK;
+}
+
+/* The same of a name that is not empty. */
+static nabla_status copy_text(nabla_function *function, const char *text,
+                              const char **out, nabla_diag *diag) {
+  return copy_leaf(function, text && *text ? text : NULL, out, diag);
 }
 
 static const char *text_at(const nabla_function *function, const char *offset) {
@@ -52,7 +59,7 @@ static nabla_status copy_dims(nabla_function *function,
                         "dimension %" PRIu32 " of %s; arrays have at most %d",
                         options->dims[i].dim, options->dims[i].argument,
                         NABLA_ARRAY_MAX_RANK);
-    NABLA_TRY(copy_text(function, options->dims[i].argument,
+    NABLA_TRY(copy_leaf(function, options->dims[i].argument,
                         &function->dims[i].argument, diag));
     NABLA_TRY(copy_text(function, options->dims[i].name,
                         &function->dims[i].name, diag));
@@ -76,6 +83,7 @@ static nabla_status check_pair(const nabla_function *function,
 
 static nabla_status copy_replacements(nabla_function *function, size_t count,
                                       const nabla_function_replacement *list,
+                                      bool is_state,
                                       nabla_function_replacement **out,
                                       nabla_diag *diag) {
   void *memory;
@@ -85,8 +93,9 @@ static nabla_status copy_replacements(nabla_function *function, size_t count,
       nabla_alloc(function->allocator, count, sizeof **out, &memory, diag));
   *out = memory;
   for (size_t i = 0; i < count; i++) {
-    NABLA_TRY(copy_text(function, list[i].argument, &(*out)[i].argument, diag));
-    NABLA_TRY(copy_text(function, list[i].result, &(*out)[i].result, diag));
+    NABLA_TRY((is_state ? copy_text : copy_leaf)(function, list[i].argument,
+                                                 &(*out)[i].argument, diag));
+    NABLA_TRY(copy_leaf(function, list[i].result, &(*out)[i].result, diag));
     for (size_t k = 0; k < i; k++)
       NABLA_TRY(check_pair(function, &list[k], &list[i], diag));
   }
@@ -131,9 +140,10 @@ static nabla_status copy_options(nabla_function *function,
   NABLA_TRY(copy_text(function, function->options.name, &name, diag));
   NABLA_TRY(copy_dims(function, options, diag));
   NABLA_TRY(copy_replacements(function, options->state_count, options->states,
-                              &function->states, diag));
+                              true, &function->states, diag));
   NABLA_TRY(copy_replacements(function, options->donated_count,
-                              options->donated, &function->donated, diag));
+                              options->donated, false, &function->donated,
+                              diag));
   function->options.name = name;
   settle_texts(function);
   return NABLA_OK;

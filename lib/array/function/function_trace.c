@@ -5,6 +5,7 @@
 
 #include "lib/array/dtypes.h"
 #include "lib/array/function/function.h"
+#include "lib/array/function/tree_names.h"
 #include "lib/array/packed.h"
 
 /* Names of an argument or result. */
@@ -327,13 +328,18 @@ static nabla_status check_replacements(const nabla_function_arguments *call,
   for (size_t i = 0; i < count; i++)
     for (int side = 0; side < (results ? 2 : 1); side++) {
       search s = {side ? list[i].result : list[i].argument, -1};
-      NABLA_TRY(nabla_tree_visit(side ? results : call->arguments, find_leaf,
-                                 &s, diag));
-      if (s.rank < 0)
-        return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                          "the options of %s name a %s '%s', which is no %s",
-                          call->function->options.name, noun, s.name,
-                          side ? "result" : "argument");
+      const nabla_tree *tree = side ? results : call->arguments;
+      NABLA_TRY(nabla_tree_visit(tree, find_leaf, &s, diag));
+      if (s.rank >= 0) continue;
+      const nabla_status status =
+          nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                     side ? "the options of %s give a %s the result '%s', "
+                            "which is no result"
+                          : "the options of %s name a %s '%s', which is no "
+                            "argument",
+                     call->function->options.name, noun, s.name);
+      nabla_tree_say_names(tree, side ? "the results" : "the arguments", diag);
+      return status;
     }
   return NABLA_OK;
 }
