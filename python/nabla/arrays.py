@@ -263,6 +263,10 @@ def _copied(values: Any) -> Array:
             hasattr(values, "__dlpack__"):
         from . import dlpack
         return dlpack.from_dlpack(values)
+    if isinstance(values, (list, tuple)) and current().is_trace and _has_arrays(values):
+        raise InvalidArgument("a list or tuple of traced arrays is no array: stack() makes "
+                              "one of them. As an argument of a function a list is a tree: "
+                              "np.array(list) is one array")
     data = np.asarray(values)
     if not isinstance(values, (np.ndarray, np.generic)):  # lists of Python numbers
         data = data.astype({"f": np.float32, "i": np.int32}.get(data.dtype.kind,
@@ -272,6 +276,11 @@ def _copied(values: Any) -> Array:
     data = _views.contiguous(data)
     value = _views.dense(data)
     return wrap(LIB.nabla_array_of(current().handle, byref(value)))
+
+
+def _has_arrays(values: Any) -> bool:
+    return any(isinstance(value, Array) or
+               isinstance(value, (list, tuple)) and _has_arrays(value) for value in values)
 
 
 def _is_wide(data: Any) -> bool:

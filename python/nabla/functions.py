@@ -462,10 +462,11 @@ class Function:
         Its function is "main", its arguments have the names of leaves, "params.w".
         Arrays that are used from outside are arguments "captured:0" and so on: captured
         names a .safetensors file that gets their values, which
-        Program.bind_model(Model(captured)) binds. options are those of nabla-compile:
+        Program.bind_model(Model(captured)) binds. Python's numbers are constants of the
+        program. options are those of nabla-compile:
         target="x86-64-v3"."""
         from .saved import emit_function
-        emit_function(self, path, args, kwargs or {}, captured, force, options)
+        emit_function(self, path, args, {} if kwargs is None else kwargs, captured, force, options)
 
     # ---- what it knows ----
 

@@ -1,6 +1,7 @@
 """Arrays that are divided over a mesh of devices: docs/SHARDING.md."""
 import ctypes
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+import operator
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _c, _views
 from ._errors import InvalidArgument
@@ -19,14 +20,24 @@ _JOINS = {"sum": _c.SHARD_SUM, "max": _c.SHARD_MAX, "prod": _c.SHARD_PROD,
 def _axes(axes: Axes) -> Optional[bytes]:
     if axes is None:
         return None
+    if not isinstance(axes, str) and not (
+            isinstance(axes, Sequence) and all(isinstance(axis, str) for axis in axes)):
+        raise TypeError("axes are \"x\", \"x,y\", (\"x\", \"y\") or None, not %r" % (axes,))
     return (axes if isinstance(axes, str) else ",".join(axes)).encode()
 
 
 class Mesh:
-    """A grid of devices with named axes, "data=2,model=4": threads of this process, or the
-    processes of configure(processes=True). The last axis varies fastest."""
+    """A grid of devices with named axes, "data=2,model=4" or {"data": 2, "model": 4}:
+    threads of this process, or the processes of configure(processes=True). The last axis
+    varies fastest."""
 
-    def __init__(self, axes: str):
+    def __init__(self, axes: Union[str, Mapping[str, int]]):
+        if isinstance(axes, Mapping):
+            axes = ",".join("%s=%d" % (name, operator.index(size))
+                            for name, size in axes.items())
+        elif not isinstance(axes, str):
+            raise TypeError("the axes of a mesh are \"data=2,model=4\" or {\"data\": 2, "
+                            "\"model\": 4}, not %r" % (axes,))
         self._handle = Handle(create(LIB.nabla_mesh_create, axes.encode(), None),
                               LIB.nabla_mesh_destroy)
         self.axes = axes  #: the text that it was made of
@@ -45,6 +56,9 @@ class PartitionSpec:
     "x", "x,y" or ("x", "y"), of which the first makes the largest pieces, or None."""
 
     def __init__(self, mesh: Mesh, *dims: Axes):
+        if not isinstance(mesh, Mesh):
+            raise TypeError("a PartitionSpec begins with its Mesh: PartitionSpec(mesh, %s)" %
+                            ", ".join(map(repr, (mesh,) + dims)))
         texts = [_axes(dim) for dim in dims]
         table = (ctypes.c_char_p * max(len(texts), 1))(*texts)
         self._c = LIB.nabla_partition_of(mesh._handle.value, len(texts),
@@ -123,6 +137,9 @@ def read_local(x: ArrayLike, device: int) -> Tuple[Any, Tuple[int, ...]]:
     divided, the whole."""
     current()
     array = asarray(x)
+    device = operator.index(device)
+    if not 0 <= device < 2 ** 32:
+        raise InvalidArgument("there is no device %d: devices are numbered from 0" % device)
     out = _c.nabla_dense()
     start = (ctypes.c_int64 * max(array.ndim, 1))()
     attempt(LIB.nabla_read_local, array._pointer, device, byref(out),

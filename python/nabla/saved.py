@@ -116,12 +116,21 @@ def emit_function(function: Function, path: Any, args: Tuple[Any, ...],
                   kwargs: Mapping[str, Any], captured: Any, force: bool,
                   options: Dict[str, Any]) -> None:
     """Function.emit."""
+    if not isinstance(args, tuple):
+        raise TypeError("emit() takes the arguments of a call as a tuple: emit(path, (x,)), "
+                        "not %r" % type(args).__name__)
+    if not isinstance(kwargs, Mapping):
+        raise TypeError("emit() takes arguments by name as a dictionary, not %r" %
+                        type(kwargs).__name__)
     name = os.fspath(path)
     suffix = os.path.splitext(name)[1]
     if suffix not in _EMISSIONS:
         raise InvalidArgument("%s ends in none of %s" % (name, ", ".join(_EMISSIONS)))
     if os.path.exists(name) and not force:
         raise Exists("%s exists: force=True replaces it" % name)
+    folder = os.path.dirname(name)
+    if folder and not os.path.isdir(folder):
+        raise InputOutput("%s: there is no folder %s" % (name, folder))
     handle = function._started()
     compile_ = compile_options(options) if options else None
     how = _c.nabla_function_emit_options(
@@ -161,7 +170,7 @@ def _write_file(path: str, data: bytes) -> None:
     except OSError as error:
         if os.path.exists(temporary):
             os.unlink(temporary)
-        raise InputOutput(str(error)) from error
+        raise InputOutput("%s: cannot be written: %s" % (path, error.strerror)) from error
 
 
 # ---- loaded functions ----

@@ -20,6 +20,10 @@ class Partitions(unittest.TestCase):
         mesh = nb.Mesh("x=2,y=4,data=3")
         spec = nb.PartitionSpec(mesh, "data", None, ("x", "y"))
         self.assertEqual(mesh.size, 24)
+        same = nb.Mesh({"x": 2, "y": np.int64(4), "data": 3})
+        self.assertEqual((same.size, same.axes), (24, mesh.axes))
+        self.assertEqual(nb.PartitionSpec(same, "x,y").text(),
+                         nb.PartitionSpec(mesh, ["x", "y"]).text())
         self.assertEqual(spec.text(), '#nabla.sharding<@mesh.x.2.y.4.data.3, '
                          '[{"data"}, {}, {"x", "y"}]>')
         self.assertEqual(spec.shards, 24)

@@ -32,6 +32,10 @@ def write(name, data):
     return path
 
 
+def emitted(args, path=OUT + ".so", **options):
+    nb.function(lambda x: x + 1).emit(path, args, **options)
+
+
 # What is done, and the class and a part of the text of the exception.
 CASES = [
     (lambda: nb.Model("/nothing.safetensors"), nb.InputOutput, "nothing.safetensors"),
@@ -77,6 +81,26 @@ CASES = [
     (lambda: nb.reshape(ones(3, F), [2, -1]), nb.InvalidArgument, ""),
     (lambda: nb.transpose(ones((2, 3), F), [0, 0]), nb.InvalidArgument, ""),
     (lambda: nb.zeros([-1]), nb.InvalidArgument, "-1"),
+    (lambda: emitted(ones(3, F)), TypeError, r"emit(path, (x,)), not 'ndarray'"),
+    (lambda: emitted([ones(3, F)]), TypeError, "not 'list'"),
+    (lambda: emitted((), kwargs=ones(3, F)), TypeError, "a dictionary, not 'ndarray'"),
+    (lambda: emitted((ones(3, F),), "/nothing/f.so"), nb.InputOutput,
+     "/nothing/f.so: there is no folder /nothing"),
+    (lambda: emitted((ones(3, F),), "/proc/f.s"), nb.InputOutput,
+     "/proc/f.s: cannot be written: "),
+    (lambda: nb.Mesh(2), TypeError, "not 2"),
+    (lambda: nb.Mesh({"x": "2"}), TypeError, ""),
+    (lambda: nb.Mesh({}), nb.InvalidArgument, ""),
+    (lambda: nb.PartitionSpec("x", None), TypeError, "PartitionSpec(mesh, 'x', None)"),
+    (lambda: nb.PartitionSpec(nb.Mesh("x=2"), 1), TypeError, "not 1"),
+    (lambda: nb.PartitionSpec(nb.Mesh("x=2"), [1]), TypeError, "not [1]"),
+    (lambda: nb.read_local(ones(3, F), -1), nb.InvalidArgument, "no device -1"),
+    (lambda: nb.read_local(ones(3, F), 2 ** 32), nb.InvalidArgument, "no device 4294967296"),
+    (lambda: nb.read_local(ones(3, F), 0.5), TypeError, "float"),
+    (lambda: nb.function(nb.tanh)([1.0, 2.0]), nb.InvalidArgument,
+     "np.array(list) is one array"),
+    (lambda: nb.function(lambda x: nb.tanh([[x, 1.0]]))(ones(3, F)), nb.InvalidArgument,
+     "stack() makes one"),
     (lambda: nb.zeros([2 ** 40, 2 ** 40]), nb.Error, ""),
     (lambda: nb.zeros(3, "f7"), nb.Unsupported, "f7"),
     (lambda: nb.slice(ones(3, F), [0, 0], [1]), nb.InvalidArgument, ""),
