@@ -191,9 +191,11 @@ typedef struct nabla_function_emit_options {
  * "main": of an argument for each leaf, which has the leaf's name and may be
  * bound under it, then of each captured array, "captured:0" and so on, to which
  * the program that runs it binds a value: nabla_executable_bind_model of the
- * file `captured` does. An argument tree that is one leaf has no name. States
- * and donated arguments stay so; named dimensions are sizes that are not known.
- * On a mesh arguments and results are whole.
+ * file `captured` does. Captured numbers (nabla_scalar, nabla_integer) are
+ * constants of the program, unless the function was loaded. An argument tree
+ * that is one leaf has no name. States and donated arguments stay so; named
+ * dimensions are sizes that are not known. On a mesh arguments and results are
+ * whole.
  * @param options  NULL for the defaults
  * @return as nabla_emit_text, nabla_tree_write and, where trees are given,
  *         nabla_function_session;

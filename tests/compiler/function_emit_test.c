@@ -168,7 +168,7 @@ Test(function_emit, a_saved_program_gives_the_same_bytes) {
   cr_assert_eq(
       nabla_executable_bind_model(program, model, NULL, &summary, &diag),
       NABLA_OK, "%s", diag.what);
-  cr_expect_eq(summary.counts[NABLA_BIND_BOUND], 3);
+  cr_expect_eq(summary.counts[NABLA_BIND_BOUND], 2); /* not the number */
   cr_expect_eq(summary.counts[NABLA_BIND_INPUT], 2);
   cr_expect_eq(summary.counts[NABLA_BIND_UNUSED], 0);
   expect_run(program, 3);
@@ -193,6 +193,55 @@ Test(function_emit, captured_arrays_are_bound_by_the_caller) {
                NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "captured:"), "%s", diag.what);
   nabla_executable_close(program);
+}
+
+static float offsets[3] = {1, 2, 4};
+
+/* (0.25 x + offsets) * 3 - 7 / x: numbers before and behind a captured array.
+ */
+static void with_numbers(nabla_scope *s, const nabla_tree *x_in,
+                         nabla_tree *y_out, void *self) {
+  const nabla_dense value = {offsets, NABLA_DTYPE_F32, 1, {3}};
+  nabla_array *x = x_in->items[0].array;
+  nabla_array *y = nabla_mul(nabla_scalar(s, .25), x);
+  if (self) y = nabla_add(y, nabla_array_of(s, &value));
+  y = nabla_mul(y, nabla_integer(s, 3));
+  y_out->items[0].array = nabla_sub(y, nabla_div(nabla_scalar(s, 7), x));
+}
+
+/* The values of captured numbers are in the program, those of the other
+ * signature in its own. */
+Test(function_emit, numbers_are_constants) {
+  static const char *const names[1] = {"x"};
+  int with_array = 1;
+  nabla_array *x = draw(3, 4, 3);
+  for (int i = 0; i < 2; i++) {
+    nabla_dense got = {.data = NULL};
+    function = make_function(with_numbers, i ? &with_array : NULL,
+                             (nabla_function_options){0});
+    make_trees(x, NULL, 1);
+    in = nabla_tree_of_fields(1, names, in_items);
+    cr_assert_eq(nabla_function_call(function, &in, &out, &diag), NABLA_OK);
+    const nabla_dense want = dense_of(out_items[0].array);
+    nabla_executable *program =
+        open_program(function, (nabla_function_emit_options){0});
+    const nabla_signature *main = nabla_executable_find(program, "main");
+    cr_assert_eq(main->argument_count, (size_t)(i ? 2 : 1));
+    if (i) cr_expect_str_eq(main->arguments[1].name, "captured:0");
+    const nabla_dense inputs[2] = {dense_of(x),
+                                   {offsets, NABLA_DTYPE_F32, 1, {3}}};
+    cr_assert_eq(nabla_executable_run(program, "main", inputs, i ? 2 : 1, &got,
+                                      1, &diag),
+                 NABLA_OK, "%s", diag.what);
+    cr_expect(!memcmp(got.data, want.data, 12 * sizeof(float)));
+    nabla_dense_release(program, &got);
+    nabla_executable_close(program);
+    if (!i)
+      refuse(function, (nabla_function_emit_options){.captured = captured},
+             NABLA_INVALID_ARGUMENT, "its numbers are constants");
+    nabla_function_destroy(function);
+    function = NULL;
+  }
 }
 
 Test(function_emit, trees_choose_a_signature) {

@@ -148,6 +148,26 @@ class Saved(unittest.TestCase):
             out = out[0] if isinstance(results, list) else out
             np.testing.assert_allclose(out.numpy(), want, rtol=1e-6)
 
+    def test_numbers_are_in_the_program(self):
+        program, x = self.path + ".so", f32(3)
+        f = nb.function(lambda x: nb.tanh(x) * 0.5 + 1)
+        want = f(x).numpy()
+        f.emit(program)
+        np.testing.assert_array_equal(nb.Program(program).run("main", x), want)
+        b = f32(3)
+        g = nb.function(lambda x: nb.tanh(x) * 0.5 + b - 3)
+        want = g(x).numpy()
+        g.emit(program, captured=self.path + ".safetensors", force=True)
+        opened = nb.Program(program)
+        self.assertEqual([p.name for p in opened.functions[0].arguments],
+                         ["x", "captured:0"])
+        with self.assertRaisesRegex(nb.InvalidArgument, "bind_model"):
+            opened.run("main", x)
+        self.assertEqual(opened.bind_model(nb.Model(self.path + ".safetensors")), 1)
+        np.testing.assert_array_equal(opened.run("main", x), want)
+        with self.assertRaisesRegex(nb.InvalidArgument, "its numbers are constants"):
+            f.emit(program, captured=self.path + ".2.safetensors", force=True)
+
     def test_programs(self):
         w, b = nb.quantize_array(f32(4, 64), "nf4"), f32(4)
         f = nb.function(lambda params, x: {"y": nb.linear(x, w, params["b"]) * 2},

@@ -126,11 +126,24 @@ NABLA_MUST_USE nabla_status nabla_function_take_program(
     const nabla_function *function, nabla_traced *traced, bool has_sessions,
     nabla_program **out, nabla_diag *diag);
 
-/* Writes the program of a signature as text. */
-NABLA_MUST_USE nabla_status nabla_traced_print(const nabla_traced *traced,
+/* Writes the program of a signature as text; as one for elsewhere, where it
+ * `is_emitted`: nabla_traced_freeze. */
+NABLA_MUST_USE nabla_status nabla_traced_print(const nabla_function *function,
+                                               const nabla_traced *traced,
                                                const nabla_recorder *recorder,
+                                               bool is_emitted,
                                                const nabla_sink *sink,
                                                nabla_diag *diag);
+
+/* Whether a captured array is a number: a scalar without a dtype of its own. */
+bool nabla_traced_is_number(const nabla_traced *traced, size_t capture);
+/* The captured arrays that are none. */
+size_t nabla_traced_array_count(const nabla_traced *traced);
+/* Makes numbers constants of "main" in the module of the program, and numbers
+ * the captured arrays that stay arguments. */
+NABLA_MUST_USE nabla_status nabla_traced_freeze(
+    const nabla_traced *traced, const nabla_allocator *allocator,
+    MlirModule module, nabla_diag *diag);
 /* The scope of this thread, for something that a function makes of a call: it
  * has to be of the function's engine, and in no trace. */
 NABLA_MUST_USE nabla_status nabla_function_scope(const nabla_function *function,

@@ -1,5 +1,6 @@
 /* Programs of functions for elsewhere: compiled from text, with captured arrays
- * as arguments, whose values go to a file. */
+ * as arguments, whose values go to a file, and captured numbers as constants.
+ */
 #include <stdio.h>
 
 #include "lib/array/function/function.h"
@@ -88,13 +89,15 @@ typedef struct captured_tree {
 
 static nabla_status write_captured(const emitting *e, const captured_tree *c) {
   const nabla_traced *traced = e->traced;
+  size_t count = 0;
   for (size_t i = 0; i < traced->capture_count; i++) {
-    (void)snprintf(c->texts[i], sizeof c->texts[i], NABLA_CAPTURED_NAME, i);
-    c->names[i] = c->texts[i];
-    c->items[i] = nabla_tree_of_array(traced->captures[i]);
+    if (nabla_traced_is_number(traced, i)) continue;
+    char *text = c->texts[count];
+    (void)snprintf(text, sizeof *c->texts, NABLA_CAPTURED_NAME, count);
+    c->names[count] = text;
+    c->items[count++] = nabla_tree_of_array(traced->captures[i]);
   }
-  const nabla_tree tree =
-      nabla_tree_of_fields(traced->capture_count, c->names, c->items);
+  const nabla_tree tree = nabla_tree_of_fields(count, c->names, c->items);
   return nabla_tree_write(&tree, e->options->captured, e->options->force,
                           nabla_engine_environment(e->function->engine),
                           e->diag);
@@ -103,13 +106,17 @@ static nabla_status write_captured(const emitting *e, const captured_tree *c) {
 static nabla_status save_captured(const emitting *e) {
   void *items = NULL, *names = NULL, *texts = NULL;
   const nabla_allocator *allocator = e->function->allocator;
-  const size_t count = e->traced->capture_count;
+  const size_t count = nabla_traced_array_count(e->traced);
   if (!e->options->captured) return NABLA_OK;
   if (!count)
     return nabla_fail(e->diag, NABLA_INVALID_ARGUMENT,
-                      "the function %s captures no arrays: there is nothing to "
-                      "write to %.200s",
-                      e->function->options.name, e->options->captured);
+                      "the function %s captures no arrays%s: there is nothing "
+                      "to write to %.180s",
+                      e->function->options.name,
+                      e->traced->capture_count
+                          ? ", and its numbers are constants of the program"
+                          : "",
+                      e->options->captured);
   nabla_status status =
       nabla_alloc(allocator, count, sizeof(nabla_tree), &items, e->diag);
   if (!status)
@@ -136,8 +143,8 @@ static nabla_status write_text(emitting *e) {
   const nabla_sink sink = {add_text, &e->text};
   NABLA_TRY(
       nabla_engine_take_recorder(e->function->engine, &recorder, e->diag));
-  const nabla_status status =
-      nabla_traced_print(e->traced, recorder, &sink, e->diag);
+  const nabla_status status = nabla_traced_print(
+      e->function, e->traced, recorder, true, &sink, e->diag);
   nabla_engine_give_recorder(e->function->engine, recorder);
   return status;
 }

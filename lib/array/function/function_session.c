@@ -187,8 +187,9 @@ static void print_chunk(MlirStringRef chunk, void *self) {
         p->sink->write(p->sink->self, chunk.data, chunk.length, p->diag);
 }
 
-nabla_status nabla_traced_print(const nabla_traced *traced,
-                                const nabla_recorder *recorder,
+nabla_status nabla_traced_print(const nabla_function *function,
+                                const nabla_traced *traced,
+                                const nabla_recorder *recorder, bool is_emitted,
                                 const nabla_sink *sink, nabla_diag *diag) {
   printed p = {sink, NABLA_OK, diag};
   const MlirModule module = mlirModuleCreateParse(
@@ -197,7 +198,10 @@ nabla_status nabla_traced_print(const nabla_traced *traced,
                           traced->bytecode.size));
   if (mlirModuleIsNull(module))
     return nabla_fail(diag, NABLA_CORRUPT, "a traced function does not parse");
-  mlirOperationPrint(mlirModuleGetOperation(module), print_chunk, &p);
+  if (is_emitted)
+    p.status = nabla_traced_freeze(traced, function->allocator, module, diag);
+  if (!p.status)
+    mlirOperationPrint(mlirModuleGetOperation(module), print_chunk, &p);
   mlirModuleDestroy(module);
   return p.status;
 }
@@ -223,7 +227,9 @@ nabla_status nabla_function_print(nabla_function *function,
   nabla_status status = NABLA_OK;
   nabla_traced *traced = nabla_function_next(function, NULL);
   while (traced) {
-    if (!status) status = nabla_traced_print(traced, recorder, sink, diag);
+    if (!status)
+      status =
+          nabla_traced_print(function, traced, recorder, false, sink, diag);
     nabla_traced *next = status ? NULL : nabla_function_next(function, traced);
     nabla_function_give(function, traced);
     traced = next;
