@@ -64,6 +64,13 @@ MlirAttribute nabla_encoding_peel(MlirAttribute encoding) {
       nabla_encoding_depth(inner) > 1 ? nabla_encoding_peel(inner) : none);
 }
 
+MlirAttribute nabla_encoding_of_pieces(MlirAttribute encoding) {
+  if (nabla_encoding_read(encoding).kind == NABLA_KIND_PACKED)
+    while (nabla_encoding_depth(encoding) > 1)
+      encoding = nabla_encoding_peel(encoding);
+  return encoding;
+}
+
 uint32_t nabla_implicit_leaves(MlirType type, MlirType out[NABLA_MAX_LEAVES]) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
   uint32_t count = nabla_implicit_components(type, parts), leaves = 0;

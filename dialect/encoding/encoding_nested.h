@@ -22,6 +22,10 @@ int nabla_encoding_depth(MlirAttribute encoding);
  * must have more than one level. */
 MlirAttribute nabla_encoding_peel(MlirAttribute encoding);
 
+/* The encoding of pieces of an array: packed scales are decoded to f32, since
+ * groups of them are no groups of a piece; loras and others stay. */
+MlirAttribute nabla_encoding_of_pieces(MlirAttribute encoding);
+
 /* Lists the dense tensors of which `type` consists: its components, or the
  * components of these, in order; none for a type without storage. */
 uint32_t nabla_implicit_leaves(MlirType type, MlirType out[NABLA_MAX_LEAVES]);

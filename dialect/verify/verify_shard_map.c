@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dialect/control.h"
+#include "dialect/encoding/encoding_nested.h"
 #include "dialect/shard/sharding.h"
 #include "dialect/verify/verify.h"
 
@@ -79,15 +80,21 @@ static MlirLogicalResult check_piece(MlirOperation op, const nabla_mesh *mesh,
       nablaTypeIsAImplicit(whole) == nablaTypeIsAImplicit(piece) &&
       nabla_array_rank(piece) == rank &&
       mlirTypeEqual(nabla_array_element(whole), nabla_array_element(piece));
-  for (intptr_t i = 0; same && i < rank; i++)
+  bool divides = false;
+  for (intptr_t i = 0; same && i < rank; i++) {
     same = nabla_array_dim(piece, i) == dims[i];
-  if (same && nablaTypeIsAImplicit(whole))
-    same = mlirAttributeEqual(nablaImplicitTypeParts(whole).encoding,
+    divides = divides || nabla_array_dim(whole, i) != dims[i];
+  }
+  if (same && nablaTypeIsAImplicit(whole)) {
+    const MlirAttribute own = nablaImplicitTypeParts(whole).encoding;
+    same = mlirAttributeEqual(divides ? nabla_encoding_of_pieces(own) : own,
                               nablaImplicitTypeParts(piece).encoding);
+  }
   if (same) return good();
   return ERROR(op,
                "%s #%td is divided into pieces of %s, with the element type "
-               "and encoding of the whole; the region has another type",
+               "and encoding of the whole, packed scales as f32; the region "
+               "has another type",
                what, index, nabla_shape_format(rank, dims).data);
 }
 

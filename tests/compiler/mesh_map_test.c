@@ -246,3 +246,38 @@ Test(mesh_map, what_shard_map_refuses) {
   nabla_mesh_destroy(mesh);
   nabla_mesh_destroy(four);
 }
+
+/* Rows of any number: each device has as many, or the call is refused. */
+static void double_rows(nabla_scope *of, const nabla_tree *in, nabla_tree *out,
+                        void *self) {
+  (void)of, (void)self;
+  out->array = nabla_add(in->items[0].array, in->items[0].array);
+}
+
+static void over_rows(nabla_scope *of, const nabla_tree *in, nabla_tree *out,
+                      void *self) {
+  const nabla_partition rows = nabla_partition_spec(self, "x", NULL);
+  (void)of;
+  nabla_shard_map(double_rows, NULL, in, 1, &rows, out, 1, &rows);
+}
+
+Test(mesh_map, unknown_sizes) {
+  fill();
+  nabla_mesh *mesh = make("x=2");
+  static const nabla_function_dim dims[] = {{"0", 0, "n"}};
+  nabla_function *function = make_function(
+      over_rows, mesh, (nabla_function_options){.dims = dims, .dim_count = 1});
+  float want[M * K];
+  for (int i = 0; i < M * K; i++) want[i] = 2 * x[i];
+  for (int64_t rows = 2; rows <= 6; rows++) {
+    nabla_tree item = nabla_tree_of_array(array(x, rows, K));
+    const nabla_tree in = nabla_tree_of_list(1, &item);
+    nabla_tree out = nabla_tree_of_array(NULL);
+    const nabla_status status = nabla_function_call(function, &in, &out, &diag);
+    cr_expect_eq(status, rows % 2 ? NABLA_INVALID_ARGUMENT : NABLA_OK, "%s",
+                 diag.what);
+    if (!status) expect(out.array, (size_t)(rows * K), want);
+  }
+  nabla_function_destroy(function);
+  nabla_mesh_destroy(mesh);
+}

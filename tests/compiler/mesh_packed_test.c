@@ -168,3 +168,57 @@ Test(mesh_packed, functions) {
   nabla_function_destroy(function);
   nabla_mesh_destroy(mesh);
 }
+
+/* A product of pieces: the rows of w, or its columns, whose terms are summed.
+ */
+static void multiply(nabla_scope *of, const nabla_tree *in, nabla_tree *out,
+                     void *self) {
+  (void)of;
+  const char *sums = self;
+  nabla_array *y =
+      nabla_linear(in->items[0].array, in->items[1].array, nabla_none());
+  cr_expect(nabla_array_is_packed(in->items[1].array));
+  out->array = sums ? nabla_all_reduce(y, NABLA_SHARD_SUM, sums) : y;
+}
+
+Test(mesh_packed, operands_of_shard_map) {
+  nabla_mesh *mesh = make("x=4");
+  const nabla_partition none = nabla_partition_spec(mesh, NULL, NULL);
+  const nabla_partition rows = nabla_partition_spec(mesh, "x", NULL);
+  const nabla_partition columns = nabla_partition_spec(mesh, NULL, "x");
+  const nabla_partition by_rows[] = {none, rows}, along[] = {columns, columns};
+  for (int i = 0; i < 2 * SCALES; i++) {
+    nabla_array *x = matrix(M, K, 5), *w = weight(3, i / 2);
+    const float *want = product_of_one(x, w);
+    nabla_tree items[2] = {nabla_tree_of_array(x), nabla_tree_of_array(w)};
+    const nabla_tree in = nabla_tree_of_list(2, items);
+    nabla_tree out = nabla_tree_of_array(NULL);
+    char sums[] = "x";
+    if (i % 2)
+      nabla_shard_map(multiply, sums, &in, 2, along, &out, 1, &none);
+    else
+      nabla_shard_map(multiply, NULL, &in, 2, by_rows, &out, 1, &columns);
+    cr_assert_eq(nabla_scope_status(scope, &diag), NABLA_OK, "%s", diag.what);
+    expect_close(out.array, want);
+  }
+  nabla_mesh_destroy(mesh);
+}
+
+/* Pieces that begin within a block. */
+Test(mesh_packed, operands_that_no_block_divides) {
+  nabla_mesh *mesh = make("x=8");
+  const nabla_partition in[] = {nabla_partition_spec(mesh, NULL, "x"),
+                                nabla_partition_spec(mesh, NULL, "x")};
+  const nabla_partition none = nabla_partition_spec(mesh, NULL, NULL);
+  nabla_tree items[2] = {nabla_tree_of_array(matrix(M, K, 5)),
+                         nabla_tree_of_array(weight(3, 0))};
+  const nabla_tree list = nabla_tree_of_list(2, items);
+  nabla_tree out = nabla_tree_of_array(NULL);
+  nabla_shard_map(multiply, NULL, &list, 2, in, &out, 1, &none);
+  cr_expect_eq(nabla_scope_status(scope, &diag), NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what,
+                   "operand 1 is packed: pieces of rows of 256 are "
+                   "no whole blocks of 64"),
+            "%s", diag.what);
+  nabla_mesh_destroy(mesh);
+}

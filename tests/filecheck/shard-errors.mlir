@@ -198,7 +198,7 @@ func.func @no_sharding(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 nabla.mesh @m <["a"=2]>
 func.func @piece(%x: tensor<4x3xf32>) -> tensor<4x3xf32> {
-  // expected-error @+1 {{operand #0 is divided into pieces of 2x3, with the element type and encoding of the whole; the region has another type}}
+  // expected-error @+1 {{operand #0 is divided into pieces of 2x3, with the element type and encoding of the whole, packed scales as f32; the region has another type}}
   %y = nabla.shard_map(%x : tensor<4x3xf32>) in = [#nabla.sharding<@m, [{"a"}, {}]>] out = [#nabla.sharding<@m, [{"a"}, {}]>] -> tensor<4x3xf32> {
   ^bb0(%p: tensor<4x3xf32>):
     nabla.yield %p : tensor<4x3xf32>

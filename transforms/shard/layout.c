@@ -120,12 +120,9 @@ bool nabla_layout_is_decoded(MlirType type) {
 MlirType nabla_layout_stored(MlirType type) {
   if (!nablaTypeIsAImplicit(type)) return type;
   nablaImplicit p = nablaImplicitTypeParts(type);
-  const nabla_encoding_info info = nabla_encoding_read(p.encoding);
-  if (p.storageRank >= 0 || info.kind != NABLA_KIND_PACKED ||
-      mlirAttributeIsNull(info.nested))
-    return type;
-  while (nabla_encoding_depth(p.encoding) > 1)
-    p.encoding = nabla_encoding_peel(p.encoding);
+  const MlirAttribute own = p.encoding;
+  p.encoding = nabla_encoding_of_pieces(own);
+  if (p.storageRank >= 0 || mlirAttributeEqual(own, p.encoding)) return type;
   const nablaImplicitType stored = {p.rank,        0,         p.shape, NULL,
                                     p.elementType, p.encoding};
   return nablaImplicitTypeGet(mlirTypeGetContext(type), &stored);
@@ -150,6 +147,15 @@ static bool takes_decoded(MlirOperation op) {
   return true;
 }
 
+/* Whether a shard_map takes an operand in pieces. */
+static bool takes_piece(MlirOperation op, unsigned operand) {
+  if (!nabla_is(op, "nabla.shard_map")) return false;
+  const MlirType piece = mlirValueGetType(mlirBlockGetArgument(
+      mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)),
+      (intptr_t)operand));
+  return !nabla_layout_is_decoded(piece);
+}
+
 bool nabla_layout_decodes(MlirValue value, MlirOperation user) {
   if (!nabla_layout_is_decoded(mlirValueGetType(value))) return true;
   if (!mlirOperationIsNull(user)) return takes_decoded(user);
@@ -162,6 +168,7 @@ bool nabla_layout_decodes(MlirValue value, MlirOperation user) {
   for (MlirOpOperand use = mlirValueGetFirstUse(value);
        !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
     MlirOperation owner = mlirOpOperandGetOwner(use);
+    if (takes_piece(owner, mlirOpOperandGetOperandNumber(use))) continue;
     if (is_note(owner) ? !nabla_layout_decodes(mlirOperationGetResult(owner, 0),
                                                (MlirOperation){NULL})
                        : !takes_decoded(owner))

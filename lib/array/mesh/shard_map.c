@@ -9,6 +9,7 @@
 #include "lib/array/function/body.h"
 #include "lib/array/mesh/partition.h"
 #include "lib/array/packed.h"
+#include "transforms/shard/layout.h"
 
 enum { MOST = NABLA_BUILD_MAX_CARRIES };
 
@@ -41,13 +42,40 @@ static nabla_status check_partition(const mapping *m,
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "%s %zu of rank %" PRIu32 ", its partition of %" PRIu32,
                       noun, index, type->rank, sharding.rank);
-  if (nabla_dtype_is_packed(type->dtype))
-    return nabla_fail(diag, NABLA_UNSUPPORTED, "%s %zu is packed", noun, index);
-  for (uint32_t d = 0; d < type->rank; d++)
-    if (type->shape[d] < 0)
-      return nabla_fail(diag, NABLA_UNSUPPORTED, "%s %zu has an unknown size",
-                        noun, index);
   return NABLA_OK;
+}
+
+/* Sizes that are not known stay so: they have to divide evenly when the program
+ * runs. */
+static nabla_status find_shape(const nabla_partition *partition,
+                               const int64_t *shape, uint32_t rank,
+                               nabla_status (*convert)(const nabla_partition *,
+                                                       const int64_t *,
+                                                       int64_t *, nabla_diag *),
+                               int64_t *out, nabla_diag *diag) {
+  int64_t known[NABLA_ARRAY_MAX_RANK] = {0};
+  for (uint32_t d = 0; d < rank; d++) known[d] = shape[d] < 0 ? 0 : shape[d];
+  NABLA_TRY(convert(partition, known, out, diag));
+  for (uint32_t d = 0; d < rank; d++)
+    if (shape[d] < 0) out[d] = shape[d];
+  return NABLA_OK;
+}
+
+/* The piece of a packed array. */
+static nabla_status find_packed(const mapping *m, size_t i, nabla_diag *diag) {
+  char message[NABLA_MESSAGE_SIZE] = "its axes have too many factors";
+  nabla_sharding sharding;
+  nabla_grid grid = {.mesh = *m->mesh};
+  nabla_division layout = nabla_layout_whole(nabla_recorder_type(
+      nabla_recorder_context(m->scope->recorder), &m->operands[i]->dense));
+  MlirType local;
+  NABLA_TRY(nabla_partition_read(&m->in[i], &sharding, diag));
+  if (nabla_atoms_of(&grid.mesh, &grid.atoms) &&
+      nabla_layout_read(&grid, &sharding, &layout) &&
+      nabla_layout_local(&grid, &layout, &local, message))
+    return nabla_packed_intern(local, (nabla_dense *)&m->pieces[i], diag);
+  return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "operand %zu is packed: %s",
+                    i, message);
 }
 
 static nabla_status find_pieces(mapping *m, nabla_diag *diag) {
@@ -58,8 +86,14 @@ static nabla_status find_pieces(mapping *m, nabla_diag *diag) {
     nabla_array_type *piece = &m->pieces[i];
     *piece = *whole;
     piece->data = NULL;
-    NABLA_TRY(nabla_local_shape(&m->in[i], whole->shape, piece->shape, diag));
-    NABLA_TRY(nabla_global_shape(&m->in[i], piece->shape, back, diag));
+    if (nabla_dtype_is_packed(whole->dtype)) {
+      NABLA_TRY(find_packed(m, i, diag));
+      continue;
+    }
+    NABLA_TRY(find_shape(&m->in[i], whole->shape, whole->rank,
+                         nabla_local_shape, piece->shape, diag));
+    NABLA_TRY(find_shape(&m->in[i], piece->shape, whole->rank,
+                         nabla_global_shape, back, diag));
     for (uint32_t d = 0; d < whole->rank; d++)
       if (back[d] != whole->shape[d])
         return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
@@ -78,10 +112,12 @@ static nabla_status find_results(mapping *m, nabla_diag *diag) {
   for (size_t i = 0; i < m->out_count; i++) {
     const nabla_dense *piece = &m->body.results[i]->dense;
     NABLA_TRY(check_partition(m, &m->out[i], piece, "result", i, diag));
+    if (nabla_dtype_is_packed(piece->dtype))
+      return nabla_fail(diag, NABLA_UNSUPPORTED, "result %zu is packed", i);
     m->results[i] = *piece;
     m->results[i].data = NULL;
-    NABLA_TRY(nabla_global_shape(&m->out[i], piece->shape, m->results[i].shape,
-                                 diag));
+    NABLA_TRY(find_shape(&m->out[i], piece->shape, piece->rank,
+                         nabla_global_shape, m->results[i].shape, diag));
   }
   return NABLA_OK;
 }
@@ -172,6 +208,9 @@ static nabla_status add_key(const mapping *m, nabla_buffer *key,
     NABLA_TRY(nabla_partition_text(is_in ? &m->in[i] : &m->out[i - m->in_count],
                                    text, sizeof text, diag));
     NABLA_TRY(nabla_buffer_append(key, text, strlen(text) + 1, diag));
+    if (is_in) /* pieces of arrays with other scales may be alike */
+      NABLA_TRY(nabla_buffer_append(key, &m->operands[i]->dense.dtype,
+                                    sizeof m->operands[i]->dense.dtype, diag));
   }
   return nabla_body_add_key(&m->body, key, diag); /* with types of arguments */
 }
