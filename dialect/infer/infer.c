@@ -12,8 +12,20 @@ typedef MlirLogicalResult inference(const nablaInference *in,
                                     MlirType types[NABLA_MAX_RESULTS],
                                     intptr_t *count);
 
+/* Whether an operand was read that the op does not have. */
+static _Thread_local bool is_short;
+
+/* Operations that rules build come here before MLIR has counted operands: one
+ * that is missing is a scalar, and infer() reports it. */
+MlirType nabla_infer_operand(const nablaInference *in, intptr_t index) {
+  if (index < in->operandCount) return mlirValueGetType(in->operands[index]);
+  is_short = true;
+  return mlirRankedTensorTypeGet(0, NULL, mlirF32TypeGet(in->context),
+                                 mlirAttributeGetNull());
+}
+
 static MlirType type_of(const nablaInference *in, intptr_t index) {
-  return mlirValueGetType(in->operands[index]);
+  return nabla_infer_operand(in, index);
 }
 
 static MlirType tensor(intptr_t rank, const int64_t *shape, MlirType element) {
@@ -170,6 +182,12 @@ static const struct {
 #include "dialect/ops.def"
 };
 
+bool nabla_infer_knows(MlirStringRef op) {
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (nabla_text_equals(op, rows[i].name)) return rows[i].infer != NULL;
+  return false;
+}
+
 static MlirLogicalResult infer(const nablaInference *in,
                                MlirType types[NABLA_MAX_RESULTS],
                                intptr_t *outCount) {
@@ -177,9 +195,15 @@ static MlirLogicalResult infer(const nablaInference *in,
       (in->operandCount > 0 &&
        !nabla_types_check(in->location, in->op, type_of(in, 0))))
     return mlirLogicalResultFailure();
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (rows[i].infer && nabla_text_equals(in->op, rows[i].name))
-      return rows[i].infer(in, types, outCount);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (!rows[i].infer || !nabla_text_equals(in->op, rows[i].name)) continue;
+    is_short = false;
+    const MlirLogicalResult result = rows[i].infer(in, types, outCount);
+    return is_short
+               ? ERROR(in, "takes more than %d operand%s",
+                       (int)in->operandCount, in->operandCount == 1 ? "" : "s")
+               : result;
+  }
   return ERROR(in, "has no inference of result types");
 }
 

@@ -33,6 +33,9 @@ nabla_inference infer_conv_general, infer_pool;
 nabla_inference infer_linear, infer_rms_norm, infer_layer_norm, infer_rope,
     infer_attention;
 
+/* Whether the result types of the operation of this name are inferred here. */
+bool nabla_infer_knows(MlirStringRef op);
+
 /* Begins and ends a guard around MLIR's interpreter of rules, which crashes if
  * it goes on without an operation whose types cannot be inferred. Between the
  * two calls, on this thread, failed inference returns a type that no operation

@@ -9,7 +9,7 @@
 #define ERROR(in, ...) NABLA_INFER_ERROR(in, __VA_ARGS__)
 
 static MlirType type_of(const nablaInference *in, intptr_t index) {
-  return mlirValueGetType(in->operands[index]);
+  return nabla_infer_operand(in, index);
 }
 
 static MlirLogicalResult give(intptr_t rank, const int64_t *shape,

@@ -6,10 +6,6 @@
 
 #define ERROR(in, ...) NABLA_INFER_ERROR(in, __VA_ARGS__)
 
-MlirType nabla_infer_operand(const nablaInference *in, intptr_t index) {
-  return mlirValueGetType(in->operands[index]);
-}
-
 MlirType nabla_infer_tensor(intptr_t rank, const int64_t *shape,
                             MlirType element) {
   return mlirRankedTensorTypeGet(rank, shape, element, mlirAttributeGetNull());

@@ -28,6 +28,15 @@
 // RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t/twice.rules" -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=TWICE
 // RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t/sameid.rules" -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=SAMEID
 // RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t/cut.rules" -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=CUT
+// RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t/unbound.rules" -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=UNBOUND
+// RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t/unboundtype.rules" -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=UNBOUNDTYPE
+// RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t/operands.rules" -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=OPERANDS
+// RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t/fewoperands.rules" -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=FEWOPERANDS
+// RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t/again.rules" -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=AGAIN
+// RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t/another.rules" -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=ANOTHER
+// RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t/itself.rules" -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=ITSELF
+// RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t/own.rules" -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=OWN
+// RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t/upstream.rules" -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=UPSTREAM
 // RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t/missing" -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=MISSING
 // RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t" -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=FOLDER
 // RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules /dev/null -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=DEVICE
@@ -162,7 +171,7 @@ pdl.pattern @r : benefit(1) {
   }
 }
 
-// OTHER: other.rules:6:10: error: 'pdl.operation' op is of another dialect: give the types of its results, -> (%t : !pdl.type)
+// OTHER: other.rules:6:10: error: 'pdl.operation' op does not infer the types of its results: give them, -> (%t : !pdl.type)
 //--- other.rules
 pdl.pattern @r : benefit(1) {
   %x = pdl.operand
@@ -241,7 +250,7 @@ pdl.pattern @r : benefit(1) {
   }
 }
 
-// RET: ret.rules:6:10: error: 'pdl.operation' op is of another dialect: give the types of its results, -> (%t : !pdl.type)
+// RET: ret.rules:6:10: error: 'pdl.operation' op does not infer the types of its results: give them, -> (%t : !pdl.type)
 //--- ret.rules
 pdl.pattern @r : benefit(1) {
   %x = pdl.operand
@@ -338,6 +347,115 @@ pdl.pattern @dot_packed_rhs : benefit(1) {
   %root = pdl.operation "nabla.relu"(%x : !pdl.value) -> (%t : !pdl.type)
   pdl.rewrite %root {
     pdl.replace %root with (%x : !pdl.value)
+  }
+}
+
+// UNBOUND: unbound.rules:3:8: error: 'pdl.type' op is used but has no value when the rule is applied: no operation of the pattern names it as an operand, an attribute or a type of its results, -> (%t : !pdl.type)
+//--- unbound.rules
+pdl.pattern @r : benefit(1) {
+  %x = pdl.operand
+  %t = pdl.type
+  %root = pdl.operation "nabla.relu"(%x : !pdl.value)
+  pdl.rewrite %root {
+    %n = pdl.operation "nabla.relu"(%x : !pdl.value) -> (%t : !pdl.type)
+    pdl.replace %root with %n
+  }
+}
+
+// UNBOUNDTYPE: unboundtype.rules:2:8: error: 'pdl.type' op is used but has no value
+//--- unboundtype.rules
+pdl.pattern @r : benefit(1) {
+  %w = pdl.type
+  pdl.apply_native_constraint "nabla.is_implicit"(%w : !pdl.type)
+  %x = pdl.operand
+  %t = pdl.type
+  %root = pdl.operation "nabla.relu"(%x : !pdl.value) -> (%t : !pdl.type)
+  pdl.rewrite %root { pdl.replace %root with (%x : !pdl.value) }
+}
+
+// OPERANDS: program.mlir:3:8: error: 'nabla.add' op takes more than 1 operand
+// OPERANDS: program.mlir:3:8: error: rule 'r' of {{.*}}operands.rules: failed while it built
+//--- operands.rules
+pdl.pattern @r : benefit(1) {
+  %x = pdl.operand
+  %t = pdl.type
+  %root = pdl.operation "nabla.relu"(%x : !pdl.value) -> (%t : !pdl.type)
+  pdl.rewrite %root {
+    %n = pdl.operation "nabla.add"(%x : !pdl.value)
+    pdl.replace %root with %n
+  }
+}
+
+// FEWOPERANDS: program.mlir:3:8: error: 'nabla.linear' op takes more than 1 operand
+//--- fewoperands.rules
+pdl.pattern @r : benefit(1) {
+  %x = pdl.operand
+  %t = pdl.type
+  %root = pdl.operation "nabla.relu"(%x : !pdl.value) -> (%t : !pdl.type)
+  pdl.rewrite %root {
+    %n = pdl.operation "nabla.linear"(%x : !pdl.value)
+    pdl.replace %root with %n
+  }
+}
+
+// AGAIN: again.rules:7:5: error: 'pdl.replace' op is not the last operation of the rewrite
+//--- again.rules
+pdl.pattern @r : benefit(1) {
+  %x = pdl.operand
+  %t = pdl.type
+  %root = pdl.operation "nabla.relu"(%x : !pdl.value) -> (%t : !pdl.type)
+  pdl.rewrite %root {
+    %n = pdl.operation "nabla.abs"(%x : !pdl.value)
+    pdl.replace %root with %n
+    pdl.replace %root with %n
+  }
+}
+
+// ANOTHER: another.rules:7:5: error: 'pdl.replace' op replaces another operation than pdl.rewrite names: the others are removed when nothing uses their results
+//--- another.rules
+pdl.pattern @r : benefit(1) {
+  %x = pdl.operand
+  %t = pdl.type
+  %root = pdl.operation "nabla.relu"(%x : !pdl.value) -> (%t : !pdl.type)
+  pdl.rewrite %root {
+    %n = pdl.operation "nabla.abs"(%x : !pdl.value)
+    pdl.replace %n with %root
+  }
+}
+
+// ITSELF: itself.rules:6:5: error: 'pdl.replace' op replaces an operation by itself
+//--- itself.rules
+pdl.pattern @r : benefit(1) {
+  %x = pdl.operand
+  %t = pdl.type
+  %root = pdl.operation "nabla.relu"(%x : !pdl.value) -> (%t : !pdl.type)
+  pdl.rewrite %root {
+    pdl.replace %root with %root
+  }
+}
+
+// OWN: own.rules:6:10: error: 'pdl.result' op takes a result of the operation that is replaced
+//--- own.rules
+pdl.pattern @r : benefit(1) {
+  %x = pdl.operand
+  %t = pdl.type
+  %root = pdl.operation "nabla.relu"(%x : !pdl.value) -> (%t : !pdl.type)
+  pdl.rewrite %root {
+    %v = pdl.result 0 of %root
+    %n = pdl.operation "nabla.abs"(%v : !pdl.value)
+    pdl.replace %root with %n
+  }
+}
+
+// UPSTREAM: upstream.rules:6:10: error: 'pdl.operation' op does not infer the types of its results: give them, -> (%t : !pdl.type)
+//--- upstream.rules
+pdl.pattern @r : benefit(1) {
+  %x = pdl.operand
+  %t = pdl.type
+  %root = pdl.operation "nabla.relu"(%x : !pdl.value) -> (%t : !pdl.type)
+  pdl.rewrite %root {
+    %n = pdl.operation "nabla.broadcast"
+    pdl.replace %root with %n
   }
 }
 

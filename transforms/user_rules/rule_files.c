@@ -115,7 +115,7 @@ static bool check_pattern(MlirOperation pattern, nabla_file_rule *out) {
   mlirOperationWalk(pattern, check_op, &c, MlirWalkPreOrder);
   if (c.good && mlirOperationIsNull(c.rewrite))
     object(&c, pattern, "has no pdl.rewrite");
-  if (!c.good) return false;
+  if (!c.good || !nabla_rule_bindings_check(c.rewrite)) return false;
   MlirOperation root = nabla_defining_op(mlirOperationGetOperand(c.rewrite, 0));
   MlirStringRef op =
       mlirOperationIsNull(root) ? nabla_ref("") : text_of(root, "opName");

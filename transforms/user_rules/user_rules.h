@@ -23,6 +23,10 @@ void nabla_file_rule_deinit(nabla_file_rule *rule);
  * without ending the process. False after an error. */
 bool nabla_rule_op_check(MlirOperation op);
 
+/* rule_bindings.c: returns whether every value that the pattern of `rewrite`, a
+ * pdl.rewrite, uses is bound. False after an error. */
+bool nabla_rule_bindings_check(MlirOperation rewrite);
+
 /* pdl_natives.c: returns whether the native functions that `op`, of the dialect
  * pdl, applies exist and have the right arguments; true for operations that
  * apply none. */
