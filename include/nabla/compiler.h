@@ -31,9 +31,10 @@ typedef struct nabla_compiler nabla_compiler;
 typedef struct nabla_compiler_options {
   size_t struct_size; /* sizeof(nabla_compiler_options) */
   /* Folder of the object cache; NULL: $NABLA_CACHE, else
-   * $XDG_CACHE_HOME/nabla, else $HOME/.cache/nabla. "" turns it off. It is
-   * made when missing, and used only when it belongs to this user and nobody
-   * else may enter it: objects in it are code that will run. */
+   * $XDG_CACHE_HOME/nabla, else $HOME/.cache/nabla. "off" or "", here or in
+   * the variable, turns it off. It is made when missing, and used only when it
+   * belongs to this user and nobody else may enter it: objects in it are code
+   * that will run. */
   const char *cache;
   /* Bytes after which the least recently used entries go; 0: 256 MiB. */
   uint64_t cache_limit;

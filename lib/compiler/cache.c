@@ -119,7 +119,7 @@ nabla_status nabla_cache_open(const char *path, uint64_t limit,
     }
     path = where;
   }
-  if (!*path) return NABLA_OK;
+  if (!*path || !strcmp(path, "off")) return NABLA_OK;
   int folder = open_folder(path, why);
   if (folder < 0) return NABLA_OK;
   nabla_cache *cache = calloc(1, sizeof *cache);

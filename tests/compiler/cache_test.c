@@ -148,6 +148,12 @@ Test(cache, finds_its_default_folder) {
   setenv("NABLA_CACHE", "", 1);
   cr_assert_eq(nabla_cache_open(NULL, 0, &cache, why, NULL), NABLA_OK);
   cr_expect_null(cache, "NABLA_CACHE= turns it off");
+  setenv("NABLA_CACHE", "off", 1);
+  cr_assert_eq(nabla_cache_open(NULL, 0, &cache, why, NULL), NABLA_OK);
+  cr_expect_null(cache, "NABLA_CACHE=off turns it off");
+  cr_assert_eq(nabla_cache_open("off", 0, &cache, why, NULL), NABLA_OK);
+  cr_expect_null(cache, "the option, too");
+  cr_expect_neq(access("off", F_OK), 0);
   unsetenv("NABLA_CACHE");
   setenv("XDG_CACHE_HOME", path, 1);
   cr_assert_eq(nabla_cache_open(NULL, 0, &cache, why, NULL), NABLA_OK);

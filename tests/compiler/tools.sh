@@ -353,5 +353,64 @@ head -c 1048577 /dev/zero | tr '\0' x >lines
 grep -q 'longer than 1048576 bytes' err || fail 'the error of a long line'
 printf -- '--version' | "$run" --batch >out || fail 'a line without an end'
 grep -q '^nabla-run ' out || fail 'what a line without an end runs'
+# the kind of output by its name; --emit counts more
+for pair in mlir:llvm.func ll:define s:text o:ELF so:ELF other:ELF; do
+  "$compile" many.mlir -o "k.${pair%:*}" || fail "an output k.${pair%:*}"
+  grep -q "${pair#*:}" "k.${pair%:*}" || fail "k.${pair%:*} is of another kind"
+done
+"$compile" many.mlir --emit asm -o k.ll || fail '--emit asm'
+! grep -q define k.ll || fail '--emit counts less than a name'
+# off, in the variable as in the option
+rm -rf cache
+expect 0 'it ran' env NABLA_CACHE=off "$run" many.mlir -e nothing
+expect 0 'it ran' env NABLA_CACHE= "$run" many.mlir -e nothing
+expect 0 'it ran' "$run" many.mlir -e nothing --cache off
+[ ! -e off ] || fail 'a folder named off'
+[ ! -e cache ] || fail 'no cache, and a folder'
+# a file and a tensor whose names have colons
+"$python" - <<'END'
+import json, struct
+head = json.dumps({"w:0": {"dtype": "F32", "shape": [2],
+                           "data_offsets": [0, 8]}}).encode()
+open("c:1.safetensors", "wb").write(
+    struct.pack("<Q", len(head)) + head + struct.pack("<2f", 1, 2))
+END
+cat >colon.mlir <<'END'
+func.func @f(%x: tensor<2xf32> {nabla.name = "x:0"}) -> tensor<2xf32> {
+  %y = nabla.neg %x : tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+END
+expect 0 '' "$run" colon.mlir -b x:0=c:1.safetensors:w:0 -o colon.npy
+expect 2 "tensor 'w:1': there is no such tensor" "$run" colon.mlir -b x:0=c:1.safetensors:w:1
+expect 4 'no:2.safetensors' "$run" colon.mlir -b x:0=no:2.safetensors:w
+# programs for ranks; a file holds no piece of a state
+cat >state.mlir <<'END'
+nabla.mesh @mesh <["model"=2]>
+func.func @step(%x: tensor<4x8xf32> {nabla.name = "x"},
+    %whole: tensor<4xf32> {nabla.state = "whole"},
+    %cache: tensor<4x8xf32> {nabla.state = "cache",
+        nabla.sharding = #nabla.sharding<@mesh, [{}, {"model"}]>})
+    -> (tensor<4xf32> {nabla.state = "whole"},
+        tensor<4x8xf32> {nabla.state = "cache"}) {
+  %y = nabla.add %x, %cache : tensor<4x8xf32>, tensor<4x8xf32>
+  return %whole, %y : tensor<4xf32>, tensor<4x8xf32>
+}
+END
+# step CODE PATTERN OPTION...
+step() {
+  code=$1
+  pattern=$2
+  shift 2
+  expect "$code" "$pattern" "$run" state.mlir -i x=random:4x8 "$@"
+}
+step 0 '' --ranks 2 --keep-state whole=kept.npy
+step 0 '' --ranks 2 --state whole=kept.npy
+step 6 'the state is divided' --ranks 2 --keep-state cache=no.npy
+step 6 'the state is divided' --ranks 2 --state cache=random:4x8
+[ ! -e no.npy ] || fail 'a piece of a state is written'
+step 2 'run it with --ranks 2'
+step 2 'run it with --ranks 2' --ranks 3
+expect 2 'leave --ranks out' "$run" many.mlir -e nothing --ranks 2
 [ $failures -eq 0 ] || exit 1
 echo 'all as expected'

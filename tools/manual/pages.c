@@ -25,8 +25,8 @@ static const manual_section quant_sections[] = {
 
 static const manual_section run_sections[] = {
     {"ENVIRONMENT",
-     "NABLA_CACHE: the folder of compiled objects, where --cache is not "
-     "given."},
+     "NABLA_CACHE: the folder of compiled objects, or off, where --cache is "
+     "not given."},
 };
 
 #if NABLA_HAS_COMPILER

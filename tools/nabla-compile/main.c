@@ -12,6 +12,16 @@
 #include "tools/common/tool.h"
 #include "tools/nabla-compile/tables.h"
 
+/* Suffixes of outputs. */
+static const struct {
+  const char *suffix;
+  nabla_emission emission;
+} suffixes[] = {
+    {".mlir", NABLA_EMIT_MLIR}, {".ll", NABLA_EMIT_LLVM},
+    {".s", NABLA_EMIT_ASM},     {".o", NABLA_EMIT_OBJ},
+    {".so", NABLA_EMIT_SO},
+};
+
 typedef struct settings {
   const char *output, *header;
   int has_emission; /* --emit was given */
@@ -46,6 +56,12 @@ static nabla_status set(void *self, size_t index, char *argument,
                                      argument, diag);
   }
   return NABLA_OK;
+}
+
+static void choose_by_suffix(settings *s) {
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+    if (tool_has_suffix(s->output, suffixes[i].suffix))
+      s->emission = suffixes[i].emission;
 }
 
 static nabla_status collect(void *self, const void *data, size_t size,
@@ -192,8 +208,7 @@ int main(int argc, char **argv) {
   t.self = &s;
   nabla_status status = tool_parse(&t, argc, argv, &line, &diag);
   if (!status && line.about) return tool_finish_about(&t, &line);
-  if (!s.has_emission && s.output && tool_has_suffix(s.output, ".so"))
-    s.emission = NABLA_EMIT_SO;
+  if (!s.has_emission && s.output) choose_by_suffix(&s);
   if (!status) status = check_line(&s, &line, &diag);
   if (status) return tool_fail_line(&t, &line, &diag);
   status = run(&s, line.operands[0], &failed, &diag);

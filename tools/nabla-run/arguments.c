@@ -1,6 +1,7 @@
 /* Where the arguments of the function come from: checkpoints and .npy files. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/base/edit_distance.h"
 #include "tools/nabla-quant/cli.h"
@@ -25,10 +26,22 @@ static nabla_status open_model(run *r, const char *path, size_t length,
   return status;
 }
 
-/* A rest of "FILE:TENSOR": names of tensors hold no ':', paths may. */
+/* Where FILE ends in "FILE:TENSOR": both may hold ':'. At the first ':' behind
+ * a path that exists, else at the last. */
+static const char *end_of_file(const char *rest) {
+  for (const char *colon = strchr(rest, ':'); colon;
+       colon = strchr(colon + 1, ':')) {
+    char *path = strndup(rest, (size_t)(colon - rest));
+    const int is_there = path && !access(path, F_OK);
+    free(path);
+    if (is_there && colon[1]) return colon;
+  }
+  return strrchr(rest, ':');
+}
+
 static nabla_status find_weight(run *r, const run_pair *bind, nabla_weight *out,
                                 nabla_diag *diag) {
-  char *colon = strrchr(bind->rest, ':');
+  const char *colon = end_of_file(bind->rest);
   if (!colon || colon == bind->rest || !colon[1]) {
     nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                                      "--bind '%s=%s' does not say which tensor",

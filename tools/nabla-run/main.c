@@ -108,7 +108,7 @@ static nabla_status set(void *self, size_t index, char *argument,
     case RUN_OPTION_batch:
       return s->batch = 1, NABLA_OK;
     case RUN_OPTION_cache:
-      return s->cache = strcmp(argument, "off") ? argument : "", NABLA_OK;
+      return s->cache = argument, NABLA_OK;
     default:
       return tool_set_compile_option(&s->compile, &run_option_rows[index],
                                      argument, diag);
@@ -189,6 +189,7 @@ static nabla_status run_all(run *r, nabla_diag *diag) {
   if (s->again) r->environment.allocator = run_counting_allocator();
   NABLA_TRY(run_make_pool(r, diag));
   NABLA_TRY(run_open_program(r, diag));
+  NABLA_TRY(run_check_ranks(r, diag));
   NABLA_TRY(choose_function(r, diag));
   size_t named =
       s->output_count > s->expect_count ? s->output_count : s->expect_count;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/cpus.h"
+#include "lib/runtime/program/executable_internal.h"
 #include "tools/nabla-run/run.h"
 
 struct run_rank {
@@ -71,6 +72,32 @@ static nabla_status open_process_session(run *r, nabla_diag *diag) {
 
 static uint64_t others_of(const run *r) {
   return r->settings->ranks ? r->settings->ranks - 1 : 0;
+}
+
+nabla_status run_check_ranks(const run *r, nabla_diag *diag) {
+  const uint32_t wanted = r->executable->manifest.ranks;
+  const uint64_t threads = r->settings->ranks ? r->settings->ranks : 1;
+  const uint64_t ranks = r->comm ? nabla_comm_size(r->comm) : threads;
+  if (wanted == ranks || (wanted <= 1 && ranks == 1)) return NABLA_OK;
+  if (r->comm) {
+    const nabla_status status =
+        nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                   "the program is for %u ranks, the communicator has %llu",
+                   wanted ? wanted : 1, (unsigned long long)ranks);
+    nabla_diag_set_next(diag, "start it with mpirun -n %u",
+                        wanted ? wanted : 1);
+    return status;
+  }
+  const nabla_status status =
+      wanted > 1 ? nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                              "the program is divided over %u ranks", wanted)
+                 : nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                              "the program is not divided: it is for one rank");
+  if (wanted > 1)
+    nabla_diag_set_next(diag, "run it with --ranks %u", wanted);
+  else
+    nabla_diag_set_next(diag, "leave --ranks out, or compile with --mesh");
+  return status;
 }
 
 nabla_status run_open_ranks(run *r, nabla_diag *diag) {

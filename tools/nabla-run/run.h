@@ -178,6 +178,9 @@ NABLA_MUST_USE nabla_status run_open_process(run *r, nabla_diag *diag);
 NABLA_MUST_USE nabla_status run_make_pool(run *r, nabla_diag *diag);
 void run_abort_ranks(const run *r, int exit_code);
 
+/* ranks.c: refuses a program that is for another number of ranks. */
+NABLA_MUST_USE nabla_status run_check_ranks(const run *r, nabla_diag *diag);
+
 /* ranks.c: sessions of --ranks; threads that run all steps of the ranks behind
  * 0, and their end, with the reason of the rank that failed first. */
 NABLA_MUST_USE nabla_status run_open_ranks(run *r, nabla_diag *diag);

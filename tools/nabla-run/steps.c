@@ -21,6 +21,43 @@ static const nabla_port *find_state(const run *r, const char *name) {
   return NULL;
 }
 
+/* Whether a session has but a piece of the state. */
+static int is_divided(const run *r, const nabla_port *state) {
+  for (size_t i = 0; i < r->function->argument_count; i++) {
+    const nabla_port *whole = &r->function->arguments[i];
+    if (strcmp(whole->state_name, state->state_name)) continue;
+    for (uint32_t d = 0; d < whole->rank && d < state->rank; d++)
+      if (whole->shape[d] != state->shape[d]) return 1;
+  }
+  return 0;
+}
+
+/* A file holds whole arrays. */
+static nabla_status check_whole(const run *r, const char *option,
+                                const run_pair *pairs, size_t count,
+                                nabla_diag *diag) {
+  for (size_t i = 0; i < count; i++) {
+    const nabla_port *port = find_state(r, pairs[i].name);
+    if (!port || !is_divided(r, port)) continue;
+    const nabla_status status =
+        nabla_fail(diag, NABLA_UNSUPPORTED,
+                   "--%s %s: the state is divided, each rank has a piece of it",
+                   option, pairs[i].name);
+    nabla_diag_set_next(diag,
+                        "return it as a result, or run the program on one "
+                        "device");
+    return status;
+  }
+  return NABLA_OK;
+}
+
+static nabla_status check_states(const run *r, nabla_diag *diag) {
+  const run_settings *s = r->settings;
+  NABLA_TRY(check_whole(r, "state", s->states, s->state_count, diag));
+  return check_whole(r, "keep-state", s->kept_states, s->kept_state_count,
+                     diag);
+}
+
 static nabla_status read_states(run *r, nabla_diag *diag) {
   for (size_t i = 0; i < r->settings->state_count; i++) {
     const run_pair *pair = &r->settings->states[i];
@@ -50,6 +87,7 @@ nabla_status run_open_session(run *r, nabla_diag *diag) {
   NABLA_TRY(has_ranks
                 ? run_open_ranks(r, diag)
                 : nabla_session_create(r->executable, NULL, &r->session, diag));
+  NABLA_TRY(check_states(r, diag));
   return read_states(r, diag);
 }
 
