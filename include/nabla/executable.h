@@ -97,6 +97,9 @@ NABLA_API const nabla_signature *nabla_executable_function(
 /* NULL when there is none of that name. */
 NABLA_API const nabla_signature *nabla_executable_find(
     const nabla_executable *executable, const char *name);
+/* The devices that the program is divided over, each of them a rank, which has
+ * a session of its own; 1 of a program that is not divided. */
+NABLA_API uint32_t nabla_executable_ranks(const nabla_executable *executable);
 
 /* Binds `weight` to the arguments called `argument` of all functions; an
  * earlier binding is replaced. Checked: layout (encoding and block, or the

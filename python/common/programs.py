@@ -1,11 +1,12 @@
 """Compiled programs and their sessions."""
 import ctypes
+import threading
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
 from . import _c, _dtypes, _views
-from ._errors import InvalidArgument
+from ._errors import Cancelled, InvalidArgument, Unsupported
 from ._library import LIB, Handle, Owner, byref, call, create, to_path
 from .formats import Format, of_storage
 from .models import Held, Model, Weight, describe
@@ -44,6 +45,8 @@ class Program(Owner):
     """A program that nabla-compile saved (`-o program.so`). It is code: open only what
     you trust as you trust programs that you start.
 
+    One that is divided over several devices is run by as many threads of this process.
+
     Weights are bound by name before the first session, or the first call of run()
     that gets as far as the program's code."""
 
@@ -63,13 +66,19 @@ class Program(Owner):
 
         self._keep = keep
         self._handle = Handle(executable, close, *([pool] if pool else []))
-        self._session: Optional[Session] = None
+        self._session: Union[Session, _Ranks, None] = None
+        self._threads = LIB.nabla_pool_size(pool.value) if pool else 1
 
     @property
     def functions(self) -> List[Signature]:
         value = self._open().value
         return [_signature(LIB.nabla_executable_function(value, i))
                 for i in range(LIB.nabla_executable_function_count(value))]
+
+    @property
+    def ranks(self) -> int:
+        """The devices that it is divided over; 1 where it is not."""
+        return int(LIB.nabla_executable_ranks(self._open().value))
 
     def bind(self, argument: str, weight: Any) -> None:
         """Binds a weight, or a dense array, to the arguments of that name."""
@@ -94,15 +103,17 @@ class Program(Owner):
 
     def run(self, function: str, *inputs: Any) -> Any:
         """Runs a function that has no states. One result is an array, several are a
-        tuple."""
+        tuple; inputs and results are whole also where the program is divided over
+        several devices."""
         self._open()
-        if self._session is not None:
-            return self._session.run(function, *inputs)
-        session = Session(self)
+        session = self._session or (
+            _Ranks(self, self._threads) if self.ranks > 1 else Session(self))
         try:
             results = session.run(function, *inputs)
         except BaseException:
-            session.free()  # a traceback may keep it, and it keeps weights from being bound
+            if session is not self._session or isinstance(session, _Ranks):
+                self._session = None
+                session.free()  # a traceback may keep it, and weights could not be bound
             raise
         self._session = session
         return results
@@ -134,15 +145,17 @@ class Session(Owner):
     _noun = "session"
     _signatures: Dict[str, Any]
 
-    def __init__(self, program: Program, threads: Union[int, Pool, None] = None):
+    def __init__(self, program: Program, threads: Union[int, Pool, None] = None,
+                 _comm: Optional[Handle] = None, _rank: int = 0):
         pool = None if threads is None else handle_of(threads)
         how = _c.nabla_session_options(
             struct_size=ctypes.sizeof(_c.nabla_session_options),
             pool=pool.value if pool else None,
-            threads=1 if threads == 1 else 0)
+            threads=1 if threads == 1 else 0, comm=_comm.value if _comm else None,
+            rank=_rank, check=_c.CHECK_NEVER if _comm else _c.CHECK_START)
         parent = program._open()
         self._adopt(create(LIB.nabla_session_create, parent.value, byref(how)),
-                    parent, *([pool] if pool else []))
+                    parent, *[other for other in (pool, _comm) if other])
         self._signatures = {s.name: (s, self._given(s.name), self._packed(s.name))
                             for s in program.functions}
 
@@ -170,14 +183,32 @@ class Session(Owner):
                 skip = whole.component_count - 1
         return out
 
+    def has_donated(self, name: str) -> bool:
+        """Whether a run of a function may overwrite an input."""
+        it = self._found(name)
+        return any(port.is_donated for port in _ports(it.arguments, it.argument_count))
+
+    def check_whole(self, name: str) -> None:
+        """Refuses a function that is none, or gives pieces of results."""
+        self._check(name)
+        it = self._found(name)
+        for i, port in enumerate(_ports(it.results, it.result_count)):
+            if port.is_piece:
+                raise Unsupported("result %d of %r is the piece of one device, not the "
+                                  "whole array: compile the program without "
+                                  "results=\"divided\"" % (i, name))
+
+    def _check(self, function: str) -> None:
+        if function not in self._signatures:
+            raise InvalidArgument("there is no function %r; there are %s" % (
+                function, ", ".join(sorted(self._signatures))))
+
     def run(self, function: str, *inputs: Any) -> Any:
         """Runs a function. Inputs are arrays or weights, one for each argument that is
         neither bound nor a state, in order. One result is an array, several are a
         tuple; packed results are weights."""
         handle = self._open()
-        if function not in self._signatures:
-            raise InvalidArgument("there is no function %r; there are %s" % (
-                function, ", ".join(sorted(self._signatures))))
+        self._check(function)
         packed = self._signatures[function][2]
         keep: List[Any] = []
         given = (_c.nabla_session_input * max(len(inputs), 1))()
@@ -233,6 +264,70 @@ class Session(Owner):
             struct_size=ctypes.sizeof(_c.nabla_session_usage))
         call(LIB.nabla_session_memory, self._open().value, byref(out))
         return out
+
+
+class _Ranks:
+    """Sessions of a program that is divided over several devices: one for each rank, run
+    by a thread of its own. After a failure they are spent."""
+
+    def __init__(self, program: Program, threads: int):
+        count = program.ranks
+        self._comm = Handle(create(LIB.nabla_comm_threads, count), LIB.nabla_comm_destroy)
+        share = max(threads // count, 1)
+        self._lock = threading.Lock()
+        self._running: List[threading.Thread] = []
+        self._sessions = [Session(program, share, self._comm, rank)
+                          for rank in range(count)]
+
+    def run(self, function: str, *inputs: Any) -> Any:
+        with self._lock:
+            self._sessions[0].check_whole(function)
+            return self._run(function, [
+                value if isinstance(value, Weight) else _views.contiguous(value)
+                for value in inputs])
+
+    def _run(self, function: str, inputs: List[Any]) -> Any:
+        results: List[Any] = [None] * len(self._sessions)
+        errors: List[BaseException] = []
+        is_donated = self._sessions[0].has_donated(function)
+
+        def work(rank: int) -> None:
+            try:
+                own = [np.array(value) if rank and is_donated and
+                       isinstance(value, np.ndarray) else value for value in inputs]
+                results[rank] = self._sessions[rank].run(function, *own)
+            except BaseException as error:  # raised again below; no rank waits for it
+                self._fail(rank, error)
+                errors.append(error)
+
+        self._running = [threading.Thread(target=work, args=(rank,), daemon=True)
+                         for rank in range(1, len(results))]
+        try:
+            for thread in self._running:
+                thread.start()
+            work(0)
+            for thread in self._running:
+                thread.join()
+        except BaseException as error:
+            self._fail(0, error)
+            for thread in self._running:
+                if thread.ident is not None:
+                    thread.join()
+            raise
+        for error in errors:  # of several, not that a rank was woken by another's
+            if not isinstance(error, Cancelled):
+                raise error
+        if errors:
+            raise errors[0]
+        return results[0]
+
+    def _fail(self, rank: int, error: BaseException) -> None:
+        LIB.nabla_comm_fail(self._comm.value, rank, str(error).encode()[:200])
+
+    def free(self) -> None:
+        if not any(thread.is_alive() for thread in self._running):
+            for session in self._sessions:
+                session.free()
 
 
 class States:

@@ -130,6 +130,74 @@ class Diagnosed(unittest.TestCase):
                                                    out_specs=rows).numpy(), same)
 
 
+class Emitted(unittest.TestCase):
+    """Saved programs that are divided over devices, run by threads."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "f.so")
+        self.mesh = nb.Mesh("data=2,model=2")
+        self.rows = nb.PartitionSpec(self.mesh, "data", None)
+        self.columns = nb.PartitionSpec(self.mesh, None, "model")
+
+    def test_runs(self):
+        w, x, b = small(8, 4), small(6, 8), small(4)
+        f = nb.function(lambda x, w: nb.tanh(nb.shard(x, self.rows) @
+                                             nb.shard(w, self.columns)) * 2 + b)
+        want = f(x, w).numpy()
+        f.emit(self.path, captured=self.path + ".safetensors")
+        for threads in (1, 4, 8):
+            program = nb.Program(self.path, threads=threads)
+            self.assertEqual(program.ranks, 4)
+            with self.assertRaisesRegex(nb.InvalidArgument, "3 inputs .* bind_model"):
+                program.run("main", x, w)  # and it can be bound still
+            program.bind_model(nb.Model(self.path + ".safetensors"))
+            for i in range(3):
+                np.testing.assert_array_equal(program.run("main", x, w), want)
+                with self.assertRaisesRegex(nb.InvalidArgument, "takes F32"):
+                    program.run("main", x[:4], w)
+                with self.assertRaisesRegex(nb.InvalidArgument, "there is no function"):
+                    program.run("other", x)
+                with self.assertRaises(Exception):
+                    program.run("main", x, "text")
+            with self.assertRaisesRegex(nb.InvalidArgument, "nabla-run --ranks 4"):
+                program.session()
+            program.close()
+            with self.assertRaises(nb.Closed):
+                program.run("main", x, w)
+
+    def test_packed_and_donated(self):
+        packed, x = nb.quantize_array(small(64, 128), "nf4"), small(2, 128)
+        f = nb.function(lambda x, w: nb.linear(x, nb.shard(w, self.rows)) - 1)
+        want = f(x, packed).numpy()
+        f.emit(self.path)
+        np.testing.assert_array_equal(nb.Program(self.path).run("main", x, packed), want)
+        program = nb.Program(self.path)
+        program.bind("w", packed)
+        np.testing.assert_array_equal(program.run("main", x), want)
+        g = nb.function(lambda x: nb.shard(x, self.rows) + 1, donate={"x": ""})
+        g.emit(self.path, (nb.array(small(4, 2)),), force=True)
+        for _ in range(5):
+            x = small(4, 2)
+            given = x.copy()
+            np.testing.assert_array_equal(nb.Program(self.path).run("main", given), x + 1)
+
+    def test_pieces_are_refused(self):
+        f = nb.function(lambda x: nb.shard(x, self.rows) * 2)
+        f.emit(self.path, (small(4, 2),), results="divided")
+        with self.assertRaisesRegex(nb.Unsupported, "piece of one device"):
+            nb.Program(self.path).run("main", small(4, 2))
+
+    def test_one_device(self):
+        one = nb.PartitionSpec(nb.Mesh("x=1"), "x", None)
+        f = nb.function(lambda x: nb.shard(x, one) * 2)
+        f.emit(self.path, (small(4, 2),))
+        program, x = nb.Program(self.path), small(4, 2)
+        self.assertEqual(program.ranks, 1)
+        np.testing.assert_array_equal(program.run("main", x), 2 * x)
+
+
 class Maps(unittest.TestCase):
     def setUp(self):
         self.mesh = nb.Mesh("data=2,model=2")

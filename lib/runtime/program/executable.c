@@ -120,6 +120,10 @@ const nabla_signature *nabla_executable_find(const nabla_executable *executable,
       executable, nabla_manifest_find(&executable->manifest, name));
 }
 
+uint32_t nabla_executable_ranks(const nabla_executable *executable) {
+  return executable->manifest.ranks ? executable->manifest.ranks : 1;
+}
+
 nabla_status nabla_executable_seek(const nabla_executable *executable,
                                    const char *name, size_t *out_index,
                                    nabla_diag *diag) {

@@ -177,8 +177,9 @@ nabla_status nabla_executable_run(nabla_executable *executable,
         nabla_fail(diag, NABLA_INVALID_ARGUMENT, "the program is for %u ranks",
                    executable->manifest.ranks);
     nabla_diag_set_next(diag,
-                        "run it in a session for each rank: "
-                        "nabla_session_options.comm");
+                        "run it in a session for each rank "
+                        "(nabla_session_options.comm), as nabla-run --ranks "
+                        "does");
     return status;
   }
   const nabla_allocator *allocator = executable->environment.allocator;

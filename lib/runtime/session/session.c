@@ -144,8 +144,9 @@ static nabla_status take_rank(nabla_session *session,
                    wanted);
     nabla_diag_set_next(diag,
                         "make one for %u ranks (nabla_comm_threads), and "
-                        "a session for each rank",
-                        wanted);
+                        "a session for each rank, as nabla-run --ranks %u and "
+                        "Program.run of Python do",
+                        wanted, wanted);
     return status;
   }
   if (ranks != (wanted ? wanted : 1))
