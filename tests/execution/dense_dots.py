@@ -250,6 +250,18 @@ def add_empty_batch(f, rng, kind, at):
            exact(np.zeros(shape, harness.DTYPES[kind])))
 
 
+def add_no_depth(f, rng, kind):
+    """No products, which the program does not know: zeros, whatever the memory
+    of the result had."""
+    m, n = (int(size) for size in rng.choice([1, 40, 300], 2))
+    hidden = [[0, 1], [1]][int(rng.integers(2))]
+    x = f.argument(values(rng, (m, 0), kind), hidden)
+    w = f.argument(values(rng, (n, 0), kind), [1])
+    y = dot(f, x, w, [(1, 1)])
+    f.give(y, tensor_type((None if 0 in hidden else m, n), kind),
+           exact(np.zeros((m, n), harness.DTYPES[kind])))
+
+
 CASES = (add_plain, add_plain, add_joined, add_vector, add_batch, add_batch,
          add_exact, add_conv, add_conv)
 
@@ -264,6 +276,10 @@ def functions_of(rng, count):
     for i in range(17):
         f = Function("p%d" % i)
         add_pairs(f, rng, i)
+        out.append(f)
+    for i in range(8):
+        f = Function("n%d" % i)
+        add_no_depth(f, rng, KINDS[i % len(KINDS)])
         out.append(f)
     for i in range(15):
         f = Function("e%d" % i)

@@ -151,6 +151,15 @@ class Functions(unittest.TestCase):
         with self.assertRaisesRegex(nb.InvalidArgument, "batch"):
             f(f32(2, 3, 2), f32(3, 3, 2))
 
+    def test_products_of_no_depth(self):
+        """Sums of no products are zeros, whatever the memory had."""
+        for dtype in ("f32", "f16", "bf16"):
+            f = nb.function(lambda x, w: (x.astype(dtype) @ w.astype(dtype)).astype("f32"),
+                            dims={"x": {0: "m", 1: "k"}, "w": {0: "k", 1: "n"}})
+            for k in (64, 0, 64, 0):
+                y = f(f32(40, k), f32(k, 50)).numpy()
+                self.assertEqual(np.any(y), k > 0)
+
     def test_static(self):
         @nb.function(static=["n"])
         def repeat(x, n):

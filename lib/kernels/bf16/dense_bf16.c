@@ -187,7 +187,10 @@ static void sum_group(nabla_emitter *e, const block *of, nabla_ssa first,
                       nabla_ssa end) {
   block b = *of;
   nabla_loop ranges, columns;
-  k_loop_begin(e, &ranges, k_i64(e, 0), e->k, NABLA_DENSE_DEPTH, 0, NULL);
+  nabla_ssa depth = e->k;
+  if (e->spec->open & NABLA_OPEN_K) /* sums of no products are stored, too */
+    depth = k_op(e, "arith.maxui %%v%u, %%v%u : i64", depth, k_i64(e, 1));
+  k_loop_begin(e, &ranges, k_i64(e, 0), depth, NABLA_DENSE_DEPTH, 0, NULL);
   nabla_dense_panel panel = {
       .column = first,
       .columns = k_op(e, "arith.subi %%v%u, %%v%u : i64", end, first),

@@ -5,6 +5,7 @@
  * masked loads, one for each row, or gathered where windows have strides. Zeros
  * around the image are lanes that are not loaded: a unit begins with the masks
  * of each position of a window, 16 bits each. */
+#include "lib/base/checked.h"
 #include "lib/kernels/builder/vector_function.h"
 #include "lib/kernels/conv/conv_parts.h"
 
@@ -112,9 +113,24 @@ uint64_t nabla_conv_panels_scratch(const nabla_conv_spec *spec) {
   return bytes_of_panel(&p) + bytes_of_masks(spec, &p);
 }
 
+/* Whether places of windows, which count rows of padding, are numbers of 32
+ * bits. */
+static int places_fit(const nabla_conv_spec *spec) {
+  uint64_t reach = 0;
+  for (int i = 0; i < NABLA_CONV_DIMS; i++) {
+    uint64_t step, last;
+    if (!nabla_mul_u64(spec->stride[i], nabla_conv_pitch(spec, i), &step) ||
+        !nabla_mul_u64(spec->out[i] - 1, step, &last) ||
+        !nabla_add_u64(reach, last, &reach))
+      return 0;
+  }
+  return reach <= INT32_MAX;
+}
+
 int nabla_conv_panels_pads(const nabla_conv_spec *spec) {
   const plan p = plan_of(spec);
-  return bytes_of_masks(spec, &p) <= MASKS_MOST;
+  return bytes_of_masks(spec, &p) <= MASKS_MOST &&
+         (p.pieces || places_fit(spec));
 }
 
 /* A unit: one panel of one image and group, for a block of outputs. */
