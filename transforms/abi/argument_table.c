@@ -43,12 +43,48 @@ MlirValue nabla_table_address(MlirOperation before, MlirValue base,
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
 }
 
+/* Whether functions have one type and the same attributes for LLVM, as those of
+ * programs have not. */
+static bool are_alike(MlirOperation a, MlirOperation b) {
+  static const char *const keys[] = {"function_type", "passthrough"};
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    if (!mlirAttributeEqual(
+            mlirOperationGetAttributeByName(a, nabla_ref(keys[i])),
+            mlirOperationGetAttributeByName(b, nabla_ref(keys[i]))))
+      return false;
+  return true;
+}
+
+/* Adds a function to the module, under the first name that no other has, unless
+ * it is there. Returns the name. */
+static MlirAttribute add_function(MlirOperation module, MlirOperation function,
+                                  const char *prefix) {
+  MlirContext context = nabla_op_context(module);
+  MlirSymbolTable symbols = mlirSymbolTableCreate(module);
+  MlirOperation had = {NULL};
+  char name[64];
+  for (int i = 0; i == 0 || !mlirOperationIsNull(had); i++) {
+    (void)(i ? snprintf(name, sizeof name, "%s_%d", prefix, i)
+             : snprintf(name, sizeof name, "%s", prefix));
+    had = mlirSymbolTableLookup(symbols, nabla_ref(name));
+    if (!mlirOperationIsNull(had) && are_alike(had, function)) break;
+  }
+  mlirSymbolTableDestroy(symbols);
+  if (mlirOperationIsNull(had)) {
+    nabla_op_set(function, "sym_name",
+                 mlirStringAttrGet(context, nabla_ref(name)));
+    mlirBlockAppendOwnedOperation(
+        mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0)), function);
+  } else {
+    mlirOperationDestroy(function);
+  }
+  return mlirFlatSymbolRefAttrGet(context, nabla_ref(name));
+}
+
 /* The function of the module that stores a descriptor of this rank. */
 static MlirAttribute storing_function(MlirOperation module, intptr_t rank) {
   static const char *const sizes[] = {"", ", array<%d x i64>, array<%d x i64>"};
-  char name[64], fields[64], text[512];
-  MlirContext context = nabla_op_context(module);
-  MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0));
+  char name[48], fields[64], text[512];
   (void)snprintf(name, sizeof name, "nabla_store_descriptor_%d", (int)rank);
   (void)snprintf(fields, sizeof fields, sizes[rank > 0], (int)rank, (int)rank);
   (void)snprintf(text, sizeof text,
@@ -59,11 +95,11 @@ static MlirAttribute storing_function(MlirOperation module, intptr_t rank) {
                  "i64%s)>, !llvm.ptr\n"
                  "  return\n}\n",
                  name, fields, fields);
-  if (!nabla_module_has(mlirBlockGetFirstOperation(body), name))
-    mlirBlockAppendOwnedOperation(
-        body, mlirOperationCreateParse(context, nabla_ref(text),
-                                       nabla_ref("argument-table")));
-  return mlirFlatSymbolRefAttrGet(context, nabla_ref(name));
+  return add_function(
+      module,
+      mlirOperationCreateParse(nabla_op_context(module), nabla_ref(text),
+                               nabla_ref("argument-table")),
+      name);
 }
 
 void nabla_table_store(MlirOperation module, MlirOperation before,

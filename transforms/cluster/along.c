@@ -60,7 +60,8 @@ static bool is_worth(const nabla_along *a, MlirType type) {
       has_columns = has_columns && d < a->end;
       continue;
     }
-    if (__builtin_mul_overflow(all, size, &all) || all > NABLA_CLUSTER_MOST)
+    if (__builtin_mul_overflow(all, size, &all) || !all ||
+        all > NABLA_CLUSTER_MOST)
       return false;
     if (d >= a->end) columns *= size;
   }

@@ -36,8 +36,8 @@ nabla_ssa nabla_along_subtract(nabla_emitter *e, nabla_ssa a, nabla_ssa b);
 nabla_ssa nabla_along_compare(nabla_emitter *e, const char *how, nabla_ssa a,
                               nabla_ssa b);
 
-/* Finds the vectors of columns: none where there are fewer than
- * lanes. */
+/* Finds the vectors of columns: none where there are fewer columns than lanes.
+ */
 void nabla_along_find_vectors(nabla_along_unit *u);
 
 /* The first column of vector `number`; the element in which a row begins. */

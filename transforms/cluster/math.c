@@ -324,8 +324,8 @@ static nabla_ssa is_far(const writer *w, nabla_ssa x) {
   return two(w, "cmpf oge,", emit_abs(w, &x), number(w, FAR));
 }
 
-/* y = f(x), with the elements of another row where |x| is large: one by one, by
- * a loop that has no turn where none is. */
+/* y = f(x), with the elements of another row where |x| is large: a loop over
+ * lanes, which runs zero times if no lane is far. */
 static nabla_ssa with_far(const writer *w, const nabla_formula *far,
                           nabla_ssa x, nabla_ssa y) {
   nabla_emitter *e = w->b->e;

@@ -59,8 +59,8 @@ typedef struct block {
 /* ---- from totals to y ------------------------------------------------------
  */
 
-/* Sums of products of bf16 are never subnormal, so that the instruction, which
- * flushes such values, rounds them like k_narrow. */
+/* vdpbf16ps and tdpbf16ps give no subnormal sums, so that the instruction that
+ * rounds, which flushes such values, agrees with k_narrow. */
 static int rounds_at_once(const nabla_fused_spec *spec) {
   return spec->y_type == NABLA_DTYPE_BF16 && !spec->step_count;
 }

@@ -37,8 +37,8 @@ typedef struct nabla_conv_spec {
   nabla_features features_of_cpu;
   uint64_t groups, outputs, features; /* the last two of one group */
   uint64_t in[NABLA_CONV_DIMS], out[NABLA_CONV_DIMS];
-  /* zeros in front of the input; below 0: elements that are left out. Behind it
-   * are as many zeros as windows have. */
+  /* Zeros in front of the input; below 0: elements that are left out. The
+   * number behind it follows from `out`, strides, windows and dilation. */
   int64_t low[NABLA_CONV_DIMS];
   uint64_t window[NABLA_CONV_DIMS], stride[NABLA_CONV_DIMS];
   uint64_t dilation[NABLA_CONV_DIMS];
@@ -51,8 +51,8 @@ typedef struct nabla_conv_spec {
 /* Why a convolution has no kernel, or NULL. */
 const char *nabla_conv_objection(const nabla_conv_spec *spec);
 
-/* Whether the kernel has the zeros of such a convolution, else `low` has to be
- * 0 and all windows in the input. */
+/* Whether the kernel applies such padding itself. Else the caller copies the
+ * input with its zeros, and `low` is 0. */
 int nabla_conv_pads(const nabla_conv_spec *spec);
 
 /* "panels" or "rows". */

@@ -8,12 +8,11 @@
 
 #define VECTORS_MOST 4u
 #define OUTPUTS_MOST 3u
-#define UNROLLED_MOST                                    \
-  32u /* products whose factors are loaded once for rows \
-       */
-#define ROWS_OF_UNIT 16u
-#define ZEROS_MOST   2048u /* of a row */
-#define DEPTH_MOST   192u  /* products of a sum, before it is added to others */
+/* Products whose factors are loaded once for rows. */
+#define UNROLLED_MOST 32u
+#define ROWS_OF_UNIT  16u
+#define ZEROS_MOST    2048u /* of a row */
+#define DEPTH_MOST    192u /* products of a sum, before it is added to others */
 
 static uint64_t rows_of(const nabla_conv_spec *spec) {
   return spec->out[0] * spec->out[1];
