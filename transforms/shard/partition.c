@@ -300,17 +300,25 @@ static bool join(partition *p, const nabla_shard_plan *it, result *r,
 
 /* Replaces uses of a result, but for those of operations that were made of it,
  * which follow its own. */
-static bool replace_uses(const nabla_shard_plan *it, const result *r) {
-  enum { MOST = 256 };
-  MlirOperation made[MOST];
-  intptr_t count = 0;
+static bool replace_uses(partition *p, const nabla_shard_plan *it,
+                         const result *r) {
+  size_t count = 0, at = 0;
   if (mlirValueEqual(r->value, r->now)) return true;
-  for (MlirOperation op = mlirOperationGetNextInBlock(it->op);
-       !mlirOperationEqual(op, r->next) && count < MOST;
+  const MlirOperation first = mlirOperationGetNextInBlock(it->op);
+  for (MlirOperation op = first; !mlirOperationEqual(op, r->next);
        op = mlirOperationGetNextInBlock(op))
-    made[count++] = op;
-  mlirValueReplaceAllUsesExcept(r->value, r->now, count, made);
-  return count < MOST;
+    count++;
+  MlirOperation *made = malloc((count + 1) * sizeof *made);
+  if (!made) {
+    p->failed = true;
+    return false;
+  }
+  for (MlirOperation op = first; at < count;
+       op = mlirOperationGetNextInBlock(op))
+    made[at++] = op;
+  mlirValueReplaceAllUsesExcept(r->value, r->now, (intptr_t)count, made);
+  free(made);
+  return true;
 }
 
 /* How an operation gives a result. */
@@ -398,7 +406,7 @@ static bool finish_result(partition *p, const nabla_shard_plan *it,
   r.now = nabla_build_reshard(p->shard, next, r.now, &r.layout, &to, &first);
   if (mlirValueIsNull(r.now)) return false;
   if (mlirValueEqual(r.now, value)) return true;
-  if (!replace_uses(it, &r)) return false;
+  if (!replace_uses(p, it, &r)) return false;
   nabla_division *entry = nabla_layout_at(&p->map, r.now);
   if (entry) *entry = to;
   entry = nabla_layout_at(&p->map, value);
@@ -520,7 +528,7 @@ static bool bring_dim(partition *p, MlirOperation op) {
               ? nabla_build_arith(&b, "muli", size, nabla_build_index(&b, n))
               : nabla_build_index(&b, known);
   r.now = whole;
-  return !mlirValueIsNull(whole) && replace_uses(&it, &r);
+  return !mlirValueIsNull(whole) && replace_uses(p, &it, &r);
 }
 
 /* ---- functions ---- */
@@ -647,12 +655,15 @@ static bool check_shard_map(MlirOperation op, void *self) {
   return nabla_shard_map_check(p->shard, op);
 }
 
-static void set_function_type(partition *p) {
+static bool set_function_type(partition *p) {
   MlirOperation end = mlirBlockGetTerminator(p->body);
   const intptr_t inputs = mlirBlockGetNumArguments(p->body);
   const intptr_t results = mlirOperationGetNumOperands(end);
   MlirType *types = calloc((size_t)(inputs + results) + 1, sizeof *types);
-  if (!types) return;
+  if (!types) {
+    p->failed = true;
+    return false;
+  }
   for (intptr_t i = 0; i < inputs; i++)
     types[i] = mlirValueGetType(mlirBlockGetArgument(p->body, i));
   for (intptr_t i = 0; i < results; i++)
@@ -662,6 +673,7 @@ static void set_function_type(partition *p) {
       mlirTypeAttrGet(mlirFunctionTypeGet(nabla_op_context(p->function), inputs,
                                           types, results, types + inputs)));
   free(types);
+  return true;
 }
 
 /* Results of functions that callers outside see are gathered, unless the option
@@ -813,9 +825,7 @@ static bool divide(partition *p) {
   set_block(p, p->body);
   for (size_t i = 0; i < p->count; i++)
     if (!apply(p, &p->plans[i])) return false;
-  if (!finish_notes(p)) return false;
-  set_function_type(p);
-  return true;
+  return finish_notes(p) && set_function_type(p);
 }
 
 static bool is_function(MlirOperation op) {

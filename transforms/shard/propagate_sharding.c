@@ -522,7 +522,10 @@ static void write_ports(propagation *p, MlirOperation function,
   const intptr_t count =
       takes ? mlirBlockGetNumArguments(body) : mlirOperationGetNumOperands(end);
   MlirAttribute *values = calloc((size_t)count + 1, sizeof *values);
-  if (!values) return;
+  if (!values) {
+    p->map.failed = true;
+    return;
+  }
   for (intptr_t i = 0; i < count; i++) {
     MlirValue value =
         takes ? mlirBlockGetArgument(body, i) : mlirOperationGetOperand(end, i);
@@ -543,7 +546,6 @@ static void write_ports(propagation *p, MlirOperation function,
 
 /* Layouts of results, then of the slices that a scan gives to its body. */
 static bool write_op(propagation *p, MlirOperation op, bool all) {
-  MlirAttribute list[2 * NABLA_MAX_RESULTS];
   const intptr_t count = mlirOperationGetNumResults(op);
   intptr_t written = 0;
   bool whole = true;
@@ -553,6 +555,12 @@ static bool write_op(propagation *p, MlirOperation op, bool all) {
   const bool scans = nabla_is(op, "nabla.scan");
   const nabla_scan_parts scan =
       scans ? nabla_scan_read(op) : (nabla_scan_parts){.inputs = 0};
+  MlirAttribute *list =
+      malloc((size_t)(count + scan.inputs + 1) * sizeof *list);
+  if (!list) {
+    p->map.failed = true;
+    return false;
+  }
   for (intptr_t r = 0; r < count + scan.inputs; r++) {
     MlirValue value = r < count
                           ? mlirOperationGetResult(op, r)
@@ -567,6 +575,7 @@ static bool write_op(propagation *p, MlirOperation op, bool all) {
     mlirOperationSetAttributeByName(
         op, nabla_ref(NABLA_SHARDINGS),
         mlirArrayAttrGet(nabla_op_context(op), written, list));
+  free(list);
   return false;
 }
 
@@ -590,6 +599,7 @@ static bool run(MlirOperation module, const nabla_grid *shard,
     write_ports(&p, p.functions.ops[i], NABLA_RESULTS);
   }
   if (good) (void)walk_all(&p, true, write_op);
+  good = good && !p.map.failed;
   if (p.map.failed) nabla_error_at(module, "is too large to divide");
   nabla_op_list_deinit(&p.functions);
   nabla_layout_map_deinit(&p.map);

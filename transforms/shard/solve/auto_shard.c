@@ -7,6 +7,7 @@
 
 #include "dialect/bridge.h"
 #include "lib/base/file/file.h"
+#include "transforms/cost/cost_count.h"
 #include "transforms/ir/functions.h"
 #include "transforms/passes.h"
 #include "transforms/shard/solve/dump.h"
@@ -63,7 +64,8 @@ static bool is_function(MlirOperation op) {
 static uint64_t arguments_of(const nabla_shard_problem *p) {
   uint64_t all = 0;
   for (size_t n = 0; n < p->node_count; n++)
-    all += p->nodes[n].options->all[p->answer.chosen[n]].held;
+    all =
+        nabla_cost_add(all, p->nodes[n].options->all[p->answer.chosen[n]].held);
   return all;
 }
 

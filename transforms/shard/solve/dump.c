@@ -3,6 +3,8 @@
 
 #include <mlir-c/BuiltinAttributes.h>
 
+#include "transforms/cost/cost_count.h"
+
 static void put_double(nabla_json_out *out, const char *key, double value) {
   nabla_json_out_key(out, key);
   nabla_json_out_double(out, value);
@@ -71,7 +73,8 @@ static void put_node(const nabla_shard_problem *p, size_t n,
     put_layouts(p->grid, "results", node->options->result_count, o->results,
                 out);
     put_double(out, "seconds", o->seconds * (double)node->times);
-    put_u64(out, "bytes_exchanged", o->joins.bytes * node->times);
+    put_u64(out, "bytes_exchanged",
+            nabla_cost_times(o->joins.bytes, node->times));
     nabla_json_out_object_end(out);
   }
   nabla_json_out_array_end(out);

@@ -215,7 +215,7 @@ void nabla_exchange_add(const nabla_grid *grid,
     if (bandwidth == 0 || machine->bandwidth[axis] < bandwidth)
       bandwidth = machine->bandwidth[axis];
   }
-  out->bytes += bytes;
+  out->bytes = nabla_cost_add(out->bytes, bytes);
   out->seconds += latency + moved / bandwidth;
 }
 

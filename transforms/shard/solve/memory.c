@@ -36,12 +36,9 @@ static bool is_any(MlirOperation op, const char *const *names, size_t count) {
 
 /* Results that lie where the operand does, unless that is exchanged. */
 static bool is_alias(MlirOperation op) {
-  static const char *const names[] = {"nabla.reshape",
-                                      "nabla.reshard",
-                                      "nabla.sharding_constraint",
-                                      "nabla.propagation_barrier",
-                                      "nabla.sharding_group",
-                                      "tensor.cast"};
+  static const char *const names[] = {
+      "nabla.reshape", "nabla.reshard", "nabla.sharding_constraint",
+      "nabla.propagation_barrier", "tensor.cast"};
   return is_any(op, names, sizeof names / sizeof *names);
 }
 
@@ -212,7 +209,7 @@ static void drop_if_empty(nabla_shard_problem *p, const uint64_t *bytes,
   p->choice.load_count--;
 }
 
-/* The operand of func.return that a value is as it is; -1. */
+/* The operand of func.return that a value is as it is; NULL: none. */
 static const nabla_shard_use *returned(const holding *h, uint32_t node,
                                        intptr_t result) {
   for (size_t i = h->first_use[node]; i < h->first_use[node + 1]; i++) {

@@ -81,9 +81,12 @@ void nabla_choice_prices_set(nabla_choice_prices *p, double price) {
   }
 }
 
-/* Loads are added where they begin, and taken away behind their end. */
+/* Loads are added where they begin, and taken away behind their end. With more
+ * than 2^18 of them, each counts as less at most: sums do not wrap. */
 static void add_load(nabla_choice_prices *p, const nabla_choice_load *l,
                      uint64_t bytes) {
+  const uint64_t most = UINT64_MAX / p->given->load_count;
+  if (bytes > most) bytes = most;
   p->held[l->first] += bytes;
   p->held[l->last + 1] -= bytes;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transforms/cost/cost_count.h"
+#include "transforms/shard/shard_map.h"
 #include "transforms/shard/ties.h"
 #include "transforms/state/state.h"
 
@@ -101,9 +103,12 @@ static uint32_t add_loop(nabla_shard_problem *p, uint32_t parent) {
   return (uint32_t)p->loop_count++;
 }
 
-/* Whether an operation has to do with arrays as such. */
+/* Whether an operation has to do with arrays as such: notes without results
+ * exchange nothing. */
 static bool counts(MlirOperation op) {
-  if (nabla_is(op, "tensor.dim")) return false;
+  if (nabla_is(op, "tensor.dim") ||
+      (nabla_is_sharding_note(op) && !mlirOperationGetNumResults(op)))
+    return false;
   bool any = mlirOperationGetNumRegions(op) > 0;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
     any = any || nabla_layout_takes(nabla_operand_type(op, i));
@@ -156,7 +161,8 @@ static void use_value(nabla_shard_problem *p, MlirValue value, uint32_t node,
 static void read_port(nabla_shard_problem *p, uint32_t node) {
   const nabla_shard_node *n = &p->nodes[node];
   const nabla_shard_port port = nabla_shard_port_of(n->op, n->argument);
-  const uint64_t rounds = n->times * nabla_shard_scan_rounds(n->op);
+  const uint64_t rounds =
+      nabla_cost_times(n->times, nabla_shard_scan_rounds(n->op));
   use_value(p, port.given, node, 0, n->times);
   use_value(p, port.ended, node, port.kind == NABLA_PORT_CARRY, rounds);
 }
@@ -299,7 +305,7 @@ static void read_scan(nabla_shard_problem *p, MlirOperation op, uint32_t loop,
   const uint32_t own = p->failed ? 0 : add_loop(p, loop);
   if (p->failed) return;
   read_block(p, mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)), own,
-             times * nabla_shard_scan_rounds(op));
+             nabla_cost_times(times, nabla_shard_scan_rounds(op)));
   p->loops[own].last = (uint32_t)p->node_count - 1;
 }
 
@@ -346,11 +352,15 @@ uint64_t nabla_shard_problem_bytes(const nabla_shard_problem *p,
                                    const uint32_t *chosen) {
   uint64_t all = 0;
   for (size_t n = 0; n < p->node_count; n++)
-    all += p->nodes[n].times * p->nodes[n].options->all[chosen[n]].joins.bytes;
-  for (size_t i = 0; i < p->use_count; i++)
-    all += p->uses[i].times * exchange_of(p, &p->uses[i], chosen[p->uses[i].a],
-                                          chosen[p->uses[i].b])
-                                  .bytes;
+    all = nabla_cost_add(
+        all, nabla_cost_times(p->nodes[n].times,
+                              p->nodes[n].options->all[chosen[n]].joins.bytes));
+  for (size_t i = 0; i < p->use_count; i++) {
+    const nabla_shard_use *use = &p->uses[i];
+    const uint64_t bytes =
+        exchange_of(p, use, chosen[use->a], chosen[use->b]).bytes;
+    all = nabla_cost_add(all, nabla_cost_times(use->times, bytes));
+  }
   return all;
 }
 

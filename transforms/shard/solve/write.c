@@ -53,28 +53,31 @@ static bool is_said(MlirOperation op) {
 }
 
 /* A scan, with its first port: results, then slices. */
-static void write_scan(const nabla_shard_problem *p, size_t node) {
-  MlirAttribute list[2 * NABLA_MAX_RESULTS], slices[NABLA_MAX_RESULTS];
+static void write_scan(nabla_shard_problem *p, size_t node) {
   MlirOperation op = p->nodes[node].op;
   const intptr_t count = nabla_shard_scan_ports(op);
-  intptr_t results = 0, inputs = 0;
-  if (count > NABLA_MAX_RESULTS) return;
+  intptr_t inputs = mlirOperationGetNumResults(op), results = 0;
+  MlirAttribute *list = malloc((size_t)(count + 1) * sizeof *list);
+  if (!list) {
+    p->failed = true;
+    return;
+  }
   for (intptr_t i = 0; i < count; i++) {
     MlirAttribute layout =
         nabla_layout_attribute(p->grid, nabla_op_context(op),
                                &chosen_of(p, node + (size_t)i)->results[0]);
     if (nabla_shard_port_of(op, i).kind == NABLA_PORT_SLICE)
-      slices[inputs++] = layout;
+      list[inputs++] = layout;
     else
       list[results++] = layout;
   }
-  memcpy(list + results, slices, (size_t)inputs * sizeof *slices);
   mlirOperationSetAttributeByName(
       op, nabla_ref(NABLA_SHARDINGS),
-      mlirArrayAttrGet(nabla_op_context(op), results + inputs, list));
+      mlirArrayAttrGet(nabla_op_context(op), count, list));
+  free(list);
 }
 
-static void write_op(const nabla_shard_problem *p, size_t node) {
+static void write_op(nabla_shard_problem *p, size_t node) {
   MlirAttribute list[NABLA_MAX_RESULTS];
   MlirOperation op = p->nodes[node].op;
   if (nabla_shard_node_is_port(&p->nodes[node])) {
@@ -158,7 +161,10 @@ static bool bring_operands(nabla_shard_problem *p, size_t node, size_t first,
     if (i < 0 || nabla_layout_equal(&found[i], &o->operands[i])) continue;
     MlirValue made =
         reshard(p, op, mlirOperationGetOperand(op, i), &o->operands[i]);
-    if (mlirValueIsNull(made)) break;
+    if (mlirValueIsNull(made)) {
+      p->failed = true;
+      break;
+    }
     mlirOperationSetOperand(op, i, made);
   }
   free(found);
@@ -181,7 +187,8 @@ bool nabla_shard_problem_write(nabla_shard_problem *p) {
     const size_t first = use;
     while (use < p->use_count && p->uses[use].b == n) use++;
     write_op(p, n);
-    if (!nabla_shard_node_is_port(&p->nodes[n]) &&
+    good = !p->failed;
+    if (good && !nabla_shard_node_is_port(&p->nodes[n]) &&
         (p->nodes[n].options->is_divided || has_regions(p->nodes[n].op)))
       good = bring_operands(p, n, first, use);
   }
