@@ -9,7 +9,7 @@ from ._errors import InvalidArgument, Unsupported
 from ._library import LIB, Handle, byref, create
 from ._recording import Recording
 from .arrays import Array
-from .functions import Function, c_options, split_word, _Trace
+from .functions import Function, c_options, check_options, split_word, _Trace
 from .trees import (LEAF, Structure, closed, flatten, is_settled, opened,
                     structure_names, tangents_of)
 
@@ -31,6 +31,7 @@ class Derived(Function):
         self._options = (options.pop("dims", None) or {},
                          options.pop("donate", None) or {}, {},
                          options.pop("max_signatures", 0), options.pop("max_traces", 0))
+        check_options(*self._options[:2])
         if options:
             raise InvalidArgument("%s() has no option %s" % (noun, ", ".join(options)))
         self._handle: Optional[Handle] = None
@@ -136,8 +137,11 @@ class Derivative(Derived):
                  mode: str = "auto", **options: Any):
         super().__init__(of, noun, **options)
         first = next(iter(self._signature.parameters), "")
-        self._wrt = [first] if wrt is None else [wrt] if isinstance(wrt, str) else \
-            list(wrt)
+        self._wrt: List[Any] = [first] if wrt is None else \
+            list(wrt) if isinstance(wrt, (list, tuple)) else [wrt]
+        if not all(isinstance(name, str) for name in self._wrt):
+            raise TypeError("wrt is a name of an argument or leaf, \"x\" or \"params.w\", or a "
+                            "list of names, not %r" % (wrt,))
         self._is_one = wrt is None or isinstance(wrt, str)
         self._has_aux = has_aux
         modes = {"auto": 0, "forward": 1, "reverse": 2}
@@ -295,6 +299,12 @@ class Batched(Derived):
     def __init__(self, of: Function, axes: Mapping[str, Optional[int]],
                  out_axes: Mapping[str, Optional[int]], size: int, **options: Any):
         super().__init__(of, "vmap", **options)
+        for given in axes, out_axes:
+            if not (isinstance(given, Mapping) and
+                    all(isinstance(name, str) and (axis is None or isinstance(axis, int))
+                        for name, axis in given.items())):
+                raise TypeError("axes of vmap() are numbers or None by name, "
+                                "{\"x\": 1, \"w\": None}, not %r" % (given,))
         self._axes, self._out_axes, self._size = dict(axes), dict(out_axes), size
 
     def _create(self) -> Handle:

@@ -218,6 +218,7 @@ class Function:
             if name not in names:
                 raise InvalidArgument("%s has no parameter %r, which should be static" %
                                       (body.__name__, name))
+        check_options(dims or {}, donate or {}, states or {})
         self._static = frozenset(static)
         self._options = (dims or {}, donate or {}, states or {}, max_signatures,
                          max_traces)
@@ -490,6 +491,21 @@ class Function:
 
     def __repr__(self) -> str:
         return "<nabla.Function %s>" % self._body.__name__
+
+
+def check_options(dims: Any, *replacements: Any) -> None:
+    """Refuses options whose names are no texts."""
+    if not (isinstance(dims, Mapping) and
+            all(isinstance(of, Mapping) and isinstance(argument, str) and
+                all(isinstance(dim, int) and isinstance(text, str)
+                    for dim, text in of.items()) for argument, of in dims.items())):
+        raise TypeError("dims are names of dimensions of arguments, {\"x\": {0: \"batch\"}}, "
+                        "not %r" % (dims,))
+    for pairs in replacements:
+        if not (isinstance(pairs, Mapping) and
+                all(isinstance(text, str) for pair in pairs.items() for text in pair)):
+            raise TypeError("donate and states are names of arguments with those of results, "
+                            "{\"w\": \"0\"}, not %r" % (pairs,))
 
 
 def c_options(options: Tuple[Any, ...], name: Optional[bytes]) -> Tuple[Any, Any]:

@@ -100,7 +100,7 @@ class PartitionSpec:
         """Whether an array that is divided so has to be exchanged to be divided as
         `other` says."""
         out = ctypes.c_int()
-        call(LIB.nabla_needs_reshard, byref(self._c), byref(other._c), byref(out))
+        call(LIB.nabla_needs_reshard, byref(self._c), byref(_c_of(other)), byref(out))
         return bool(out.value)
 
     def __repr__(self) -> str:
@@ -111,24 +111,30 @@ class PartitionSpec:
 # ---- arrays ----
 
 
+def _c_of(spec: Any) -> Any:
+    if not isinstance(spec, PartitionSpec):
+        raise TypeError("an array is divided as a PartitionSpec says, not %r" % (spec,))
+    return spec._c
+
+
 def shard(x: ArrayLike, spec: PartitionSpec) -> Array:
     """x, divided so where it is computed and used: the same as sharding_constraint(),
     for arrays that enter a program."""
     r = Recording()
-    return r.one(LIB.nabla_shard, r.array(x), spec._c)
+    return r.one(LIB.nabla_shard, r.array(x), _c_of(spec))
 
 
 def sharding_constraint(x: ArrayLike, spec: PartitionSpec) -> Array:
     """x, divided so where it is computed and used; what it is computed from, and what is
     computed from it, is divided accordingly."""
     r = Recording()
-    return r.one(LIB.nabla_sharding_constraint, r.array(x), spec._c)
+    return r.one(LIB.nabla_sharding_constraint, r.array(x), _c_of(spec))
 
 
 def reshard(x: ArrayLike, spec: PartitionSpec) -> Array:
     """x, divided so from here on, however it was before."""
     r = Recording()
-    return r.one(LIB.nabla_reshard, r.array(x), spec._c)
+    return r.one(LIB.nabla_reshard, r.array(x), _c_of(spec))
 
 
 def read_local(x: ArrayLike, device: int) -> Tuple[Any, Tuple[int, ...]]:
@@ -151,8 +157,11 @@ def read_local(x: ArrayLike, device: int) -> Tuple[Any, Tuple[int, ...]]:
 
 
 def _specs(given: Any) -> Tuple[List[PartitionSpec], Any]:
+    if not isinstance(given, (PartitionSpec, list, tuple)):
+        raise TypeError("in_specs and out_specs are a PartitionSpec, or a list with one for "
+                        "each leaf, not %r" % (given,))
     specs = [given] if isinstance(given, PartitionSpec) else list(given)
-    return specs, (_c.nabla_partition * max(len(specs), 1))(*[s._c for s in specs])
+    return specs, (_c.nabla_partition * max(len(specs), 1))(*map(_c_of, specs))
 
 
 def shard_map(body: Callable[..., Any], *operands: Any, in_specs: Any, out_specs: Any

@@ -76,6 +76,11 @@ static nabla_status compare(void *self, const char *name, nabla_array **place,
     c->count++;
     return NABLA_OK;
   }
+  if (want && !*want)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "the tree of %s has the leaf '%.80s' where one array is "
+                      "wanted",
+                      c->what, name);
   return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                     "the tree of %s has the leaf '%.80s' where %s%.80s%s is "
                     "wanted",
