@@ -156,9 +156,12 @@ static bool takes_piece(MlirOperation op, unsigned operand) {
   return !nabla_layout_is_decoded(piece);
 }
 
-bool nabla_layout_decodes(MlirValue value, MlirOperation user) {
-  if (!nabla_layout_is_decoded(mlirValueGetType(value))) return true;
-  if (!mlirOperationIsNull(user)) return takes_decoded(user);
+/* The longest chain of notes that is followed, a bound of the C stack. */
+#define NOTES_MAX 16
+
+/* Whether `notes` notes behind an argument a value may be divided. */
+static bool decodes(MlirValue value, int notes) {
+  if (notes > NOTES_MAX) return false;
   MlirOperation op = nabla_defining_op(value);
   if (mlirOperationIsNull(op) ? !nabla_is(mlirBlockGetParentOperation(
                                               mlirBlockArgumentGetOwner(value)),
@@ -169,12 +172,16 @@ bool nabla_layout_decodes(MlirValue value, MlirOperation user) {
        !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
     MlirOperation owner = mlirOpOperandGetOwner(use);
     if (takes_piece(owner, mlirOpOperandGetOperandNumber(use))) continue;
-    if (is_note(owner) ? !nabla_layout_decodes(mlirOperationGetResult(owner, 0),
-                                               (MlirOperation){NULL})
+    if (is_note(owner) ? !decodes(mlirOperationGetResult(owner, 0), notes + 1)
                        : !takes_decoded(owner))
       return false;
   }
   return true;
+}
+
+bool nabla_layout_decodes(MlirValue value, MlirOperation user) {
+  if (!nabla_layout_is_decoded(mlirValueGetType(value))) return true;
+  return mlirOperationIsNull(user) ? decodes(value, 0) : takes_decoded(user);
 }
 
 static bool local_implicit(MlirType type, const nabla_division *layout,
