@@ -102,6 +102,55 @@ def check_call(runner, results):
     expect(found >= results, "exchanges", results, found)
 
 
+def many_axes(kind, axes):
+    mesh = ", ".join('"a%d"=2' % i for i in range(axes))
+    return ("nabla.mesh @m <[%s]>\nfunc.func @f(%%x: %s) -> %s {\n  %%0 = nabla.exp %%x : %s\n"
+            "  return %%0 : %s\n}\n" % (mesh, kind, kind, kind, kind))
+
+
+def check_axes(runner):
+    """Ways to divide that are too many are cut, in seconds, and said to be; what is found
+    divides the work among all devices. Others are not cut."""
+    plan, _, messages = runner.solve(many_axes("tensor<8x8x8x64xf32>", 3))
+    expect(plan["nodes_cut"] == 0 and plan["exact"] and "warning" not in messages, "cut",
+           messages)
+    asked = ("#nabla.sharding<@m, [%s]>" % ", ".join(["{}"] * 7 + ['{"a1", "a0"}']))
+    program = many_axes("tensor<8x8x8x8x8x8x8x8xf32>", 8).replace(
+        "xf32>) ->", "xf32> {nabla.sharding = %s}) ->" % asked)
+    plan, _, _ = runner.solve(program)
+    expect(plan["nodes_cut"] == 1 and len(plan["nodes"][0]["choices"]) == 1, "annotated",
+           plan["nodes_cut"], len(plan["nodes"][0]["choices"]))
+    for axes in (5, 8):
+        plan, text, messages = runner.solve(
+            many_axes("tensor<8x8x8x8x8x8x8x8xf32>", axes), " memory=1GiB", *AFTER)
+        expect(plan["nodes_cut"] == 2 and not plan["exact"], "not cut", axes)
+        expect("at most 256 ways each were tried" in messages, "no warning", messages)
+        expect(max(len(n["choices"]) for n in plan["nodes"]) <= 256, "choices", axes)
+        local = re.search(r"nabla\.exp .*: tensor<([0-9x]*)xf32>", text).group(1)
+        size = 1
+        for d in local.split("x"):
+            size *= int(d)
+        expect(size == 8 ** 8 >> axes, "not divided", axes, local)
+
+
+def loop_of(kind, inside):
+    return ('nabla.mesh @m <["a0"=2, "a1"=2, "a2"=2, "a3"=2]>\n'
+            "func.func @f(%%x: %s, %%s: tensor<4x%s) -> %s {\n"
+            "  %%y = nabla.scan init(%%x : %s) over(%%s : tensor<4x%s) -> %s {\n"
+            "  ^bb0(%%c: %s, %%b: %s):\n    %%0 = nabla.%s %%c, %%b : %s, %s\n"
+            "    nabla.yield %%0 : %s\n  }\n  return %%y : %s\n}\n" % (
+                kind, kind[7:], kind, kind, kind[7:], kind, kind, kind, inside, kind, kind,
+                kind, kind))
+
+
+def check_ports(runner):
+    """Ports of scans are cut as arguments are, and named in the plan."""
+    plan, _, _ = runner.solve(loop_of("tensor<16x16x16x16x16xf32>", "add"))
+    expect(plan["nodes_cut"] == 5, "ports", plan["nodes_cut"])
+    found = [(n["port"], n["index"]) for n in plan["nodes"] if "port" in n]
+    expect(found == [("carry", 0), ("slice", 1)], "names of ports", found)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(sys.argv[2], folder)
@@ -109,6 +158,8 @@ def main():
             check_scan(runner, inputs)
         for results in (2, 60, 150):
             check_call(runner, results)
+        check_axes(runner)
+        check_ports(runner)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,15 @@ static void report(const nabla_shard_problem *p) {
            a->cost, nabla_shard_problem_bytes(p, a->chosen), a->bytes,
            arguments_of(p));
   nablaOptimizationRemark(location, false, "AutoShard", CATEGORY, text);
-  if (a->bound >= a->cost) return;
+  if (p->cut_count) {
+    snprintf(text, sizeof text,
+             "nabla-auto-shard: %.4g s is not shown to be the least: of %zu "
+             "arguments, operations and ports of scans, which can be divided "
+             "in many ways, at most %d ways each were tried",
+             a->cost, p->cut_count, NABLA_MOST_OPTIONS);
+    nablaEmitWarning(location, text);
+  }
+  if (a->bound >= a->cost || p->cut_count) return;
   snprintf(text, sizeof text,
            "nabla-auto-shard: %.4g s is not shown to be the least: no division "
            "takes less than %.4g s, a gap of %.2g %%",

@@ -76,8 +76,22 @@ typedef struct nabla_choice_pass {
 bool nabla_choice_eliminate(const nabla_choice *problem,
                             nabla_choice_pass *pass);
 
-/* Changes single nodes while that makes a solution cheaper. */
-void nabla_choice_improve(const nabla_choice *problem, const uint32_t *fixed,
-                          uint32_t *chosen);
+/* The edges of each node: those of node n are edges[first[n]] to
+ * edges[first[n + 1] - 1], in their order. */
+typedef struct nabla_choice_index {
+  size_t *first, *edges;
+} nabla_choice_index;
+
+/* False if out of memory; to be given to nabla_choice_index_deinit in any case.
+ */
+bool nabla_choice_index_init(nabla_choice_index *index,
+                             const nabla_choice *problem);
+void nabla_choice_index_deinit(nabla_choice_index *index);
+
+/* Changes single nodes while that makes a solution cheaper. Returns how many
+ * additions that took. */
+double nabla_choice_improve(const nabla_choice *problem,
+                            const nabla_choice_index *index,
+                            const uint32_t *fixed, uint32_t *chosen);
 
 #endif

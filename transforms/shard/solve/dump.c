@@ -52,6 +52,16 @@ static void put_layouts(const nabla_grid *grid, const char *key, intptr_t count,
   nabla_json_out_array_end(out);
 }
 
+static void put_port(const nabla_shard_node *node, nabla_json_out *out) {
+  static const char *const kinds[] = {[NABLA_PORT_CARRY] = "carry",
+                                      [NABLA_PORT_SLICE] = "slice",
+                                      [NABLA_PORT_OUTPUT] = "output"};
+  nabla_json_out_key(out, "port");
+  nabla_json_out_string(
+      out, kinds[nabla_shard_port_of(node->op, node->argument).kind]);
+  put_u64(out, "index", (uint64_t)node->argument);
+}
+
 static void put_node(const nabla_shard_problem *p, size_t n,
                      nabla_json_out *out) {
   const nabla_shard_node *node = &p->nodes[n];
@@ -63,6 +73,7 @@ static void put_node(const nabla_shard_problem *p, size_t n,
     MlirStringRef name = nabla_name(node->op);
     nabla_json_out_string_n(out, name.data, name.length);
   }
+  if (nabla_shard_node_is_port(node)) put_port(node, out);
   nabla_json_out_key(out, "choices");
   nabla_json_out_array(out);
   for (uint32_t i = 0; i < node->options->count; i++) {
@@ -162,7 +173,8 @@ void nabla_shard_problem_put(const nabla_shard_problem *p,
   put_double(out, "seconds", a->cost);
   put_double(out, "bound", a->bound);
   nabla_json_out_key(out, "exact");
-  nabla_json_out_bool(out, a->bound >= a->cost);
+  nabla_json_out_bool(out, a->bound >= a->cost && !p->cut_count);
+  put_u64(out, "nodes_cut", p->cut_count);
   put_u64(out, "subproblems", a->subproblems);
   put_u64(out, "bytes_exchanged", nabla_shard_problem_bytes(p, a->chosen));
   put_u64(out, "bytes_held", a->bytes);

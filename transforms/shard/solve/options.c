@@ -11,8 +11,6 @@
 #include "transforms/cost/cost_count.h"
 #include "transforms/shard/reshard.h"
 
-enum { MOST_OPTIONS = 256 };
-
 typedef struct finder {
   nabla_option_lists *lists;
   MlirOperation op;
@@ -159,7 +157,7 @@ static void add_option(finder *f, const nabla_atom_list *lists,
                        const nabla_division *to) {
   nabla_shard_plan plan;
   nabla_exchange joins = {0};
-  if (has(f, lists, to) || f->out->count >= MOST_OPTIONS) return;
+  if (f->out->is_cut || has(f, lists, to)) return;
   plan_of(f, lists, to, &plan);
   if (f->lists->failed || !plan.is_divided ||
       !lists_equal(f, plan.lists, lists))
@@ -169,7 +167,9 @@ static void add_option(finder *f, const nabla_atom_list *lists,
     const nabla_division natural = join_as(f, a, lists);
     if (!add_joins(f, lists, natural, to ? to : &natural, &joins)) return;
   }
-  nabla_shard_option *o = nabla_option_add(f->lists, f->out);
+  f->out->is_cut = f->out->count >= NABLA_MOST_OPTIONS;
+  nabla_shard_option *o =
+      f->out->is_cut ? NULL : nabla_option_add(f->lists, f->out);
   if (!o) return;
   memcpy(o->lists, lists, sizeof o->lists);
   for (intptr_t i = 0; i < f->out->operand_count; i++)
@@ -215,16 +215,18 @@ static void add_results(finder *f, const nabla_atom_list *lists) {
   if (!nabla_layout_is_whole(&natural)) add_option(f, lists, &whole);
 }
 
-/* Adds the options of lists, divided less where they cannot be divided so. */
-static void try_lists(void *self, const nabla_atom_list *lists) {
+/* Adds the options of lists, divided less where they cannot be divided so.
+ * False where no more are wanted. */
+static bool try_lists(void *self, const nabla_atom_list *lists) {
   finder *f = self;
   nabla_shard_plan plan;
   nabla_atom_list fitting[NABLA_MAX_FACTORS];
-  if (f->lists->failed) return;
+  if (f->lists->failed) return false;
   plan_of(f, lists, NULL, &plan);
-  if (!plan.is_divided) return;
+  if (!plan.is_divided) return true;
   memcpy(fitting, plan.lists, sizeof fitting);
   if (!has(f, fitting, NULL)) add_results(f, fitting);
+  return !f->out->is_cut && !f->lists->failed;
 }
 
 /* ---- operations ---- */
@@ -252,7 +254,7 @@ static void try_annotation(finder *f, MlirAttribute annotation) {
   nabla_division layout = nabla_layout_whole(mlirValueGetType(y->value));
   if (nabla_layout_read(f->lists->grid, &sharding, &layout) &&
       nabla_factors_split(f->lists->grid, &f->factors, y, &layout, lists))
-    try_lists(f, lists);
+    (void)try_lists(f, lists);
 }
 
 /* Removes options that do not keep an annotation, unless none does. */
@@ -276,17 +278,20 @@ static void keep_annotated(finder *f, MlirAttribute annotation) {
 }
 
 static void find_divided(finder *f) {
-  bool takes[NABLA_MAX_FACTORS];
+  int64_t sizes[NABLA_MAX_FACTORS];
   MlirAttribute annotation = annotation_of(f->op);
   for (uint32_t i = 0; i < f->factors.count; i++) {
     const nabla_factor *factor = &f->factors.all[i];
-    takes[i] =
+    const bool takes =
         nabla_factor_divides(factor) && !nabla_is_dynamic(factor->size) &&
         factor->size > 1 &&
         (factor->kind != NABLA_FACTOR_REDUCE || factor->join != NABLA_JOIN_OWN);
+    sizes[i] = takes ? factor->size : 0;
   }
   try_annotation(f, annotation);
-  nabla_options_assign(f->lists->grid, f->factors.count, takes, try_lists, f);
+  if (!nabla_options_assign(f->lists->grid, f->factors.count, sizes, try_lists,
+                            f))
+    f->out->is_cut = true;
   keep_annotated(f, annotation);
 }
 

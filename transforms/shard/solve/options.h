@@ -23,6 +23,7 @@ typedef struct nabla_shard_options {
   size_t key_count;
   intptr_t operand_count, result_count;
   bool is_divided; /* by factors */
+  bool is_cut;     /* there are more than were tried */
   uint32_t count, capacity;
   nabla_shard_option *all;
 } nabla_shard_options;
@@ -79,11 +80,22 @@ nabla_shard_options *nabla_options_find(nabla_option_lists *lists,
 bool nabla_option_keeps(const nabla_grid *grid, MlirAttribute sharding,
                         const nabla_division *layout);
 
+/* Whether an annotation has no dimension that may be divided more. */
+bool nabla_option_is_all(MlirAttribute sharding);
+
+/* Lists are cut here: an exchange is modelled for each pair of options of two
+ * nodes. */
+#define NABLA_MOST_OPTIONS 256
+
 /* Calls `visit` with atoms for each of `slots` slots: each axis of the mesh in
- * one that `takes` allows, or in none. */
-void nabla_options_assign(
-    const nabla_grid *grid, uint32_t slots, const bool *takes,
-    void (*visit)(void *self, const nabla_atom_list *lists), void *self);
+ * one that has a size, or in none. Where there are more than NABLA_MOST_OPTIONS
+ * ways, those come first, and again in their order, that divide nothing, along
+ * one axis, or as few slots as all axes fit in. False: `visit` returned false,
+ * or there are too many ways to try. */
+typedef bool nabla_options_visit(void *self, const nabla_atom_list *lists);
+bool nabla_options_assign(const nabla_grid *grid, uint32_t slots,
+                          const int64_t *sizes, nabla_options_visit *visit,
+                          void *self);
 
 /* Operations that are divided in one way: calls, shard_map, func.return. */
 bool nabla_options_are_given(MlirOperation op);

@@ -11,6 +11,8 @@
 #include "transforms/shard/ties.h"
 #include "transforms/state/state.h"
 
+enum { MOST_TRIED = 1 << 16 }; /* ways to divide an operation or argument */
+
 /* ---- lists ---- */
 
 nabla_shard_option *nabla_option_add(nabla_option_lists *lists,
@@ -92,31 +94,121 @@ bool nabla_option_keeps(const nabla_grid *grid, MlirAttribute sharding,
   return true;
 }
 
+bool nabla_option_is_all(MlirAttribute annotation) {
+  if (!nabla_sharding_is(annotation)) return false;
+  const nabla_sharding sharding = nabla_sharding_read(annotation);
+  for (uint32_t d = 0; d < sharding.rank; d++)
+    if (sharding.dims[d].is_open) return false;
+  return true;
+}
+
 static void give_axis(const nabla_grid *grid, uint32_t axis,
                       nabla_atom_list *list) {
   for (uint32_t i = 0; i < grid->atoms.count; i++)
     if (grid->atoms.axis[i] == axis) list->at[list->count++] = (uint8_t)i;
 }
 
-void nabla_options_assign(
-    const nabla_grid *grid, uint32_t slots, const bool *takes,
-    void (*visit)(void *self, const nabla_atom_list *lists), void *self) {
-  uint32_t at[NABLA_MESH_MAX_AXES] = {0}; /* slot + 1; 0: none */
-  for (;;) {
-    nabla_atom_list lists[NABLA_MAX_FACTORS];
-    memset(lists, 0, sizeof lists);
-    for (uint32_t axis = 0; axis < grid->mesh.count; axis++)
-      if (at[axis]) give_axis(grid, axis, &lists[at[axis] - 1]);
-    visit(self, lists);
-    uint32_t axis = 0;
-    for (; axis < grid->mesh.count; axis++) {
-      do at[axis]++;
-      while (at[axis] <= slots && !takes[at[axis] - 1]);
-      if (at[axis] <= slots) break;
-      at[axis] = 0;
-    }
-    if (axis == grid->mesh.count) return;
+typedef struct assignment {
+  const nabla_grid *grid;
+  uint32_t slots;
+  const int64_t *sizes; /* 0: takes no axis */
+  nabla_options_visit *visit;
+  void *self;
+  uint32_t at[NABLA_MESH_MAX_AXES]; /* slot + 1; 0: none */
+} assignment;
+
+static bool give(const assignment *a) {
+  nabla_atom_list lists[NABLA_MAX_FACTORS];
+  memset(lists, 0, sizeof lists);
+  for (uint32_t axis = 0; axis < a->grid->mesh.count; axis++)
+    if (a->at[axis]) give_axis(a->grid, axis, &lists[a->at[axis] - 1]);
+  return a->visit(a->self, lists);
+}
+
+/* The next way; false behind the last. */
+static bool turn(assignment *a) {
+  for (uint32_t axis = 0; axis < a->grid->mesh.count; axis++) {
+    do a->at[axis]++;
+    while (a->at[axis] <= a->slots && !a->sizes[a->at[axis] - 1]);
+    if (a->at[axis] <= a->slots) return true;
+    a->at[axis] = 0;
   }
+  return false;
+}
+
+/* Gives axes to a slot while they divide it, then to the ones behind it. */
+static void fill(assignment *a, uint32_t first, uint32_t end, uint32_t slot,
+                 int64_t *left) {
+  for (uint32_t axis = first; axis < end; axis++) {
+    const int64_t size = a->grid->mesh.sizes[axis];
+    for (uint32_t k = 0; k < a->slots && !a->at[axis]; k++) {
+      const uint32_t at = (slot + k) % a->slots;
+      if (!left[at] || left[at] % size) continue;
+      left[at] /= size;
+      a->at[axis] = at + 1;
+    }
+  }
+}
+
+/* The first `count` axes in slot x, others in slot y, and where that is full.
+ */
+static bool give_split(assignment *a, uint32_t count, uint32_t x, uint32_t y) {
+  int64_t left[NABLA_MAX_FACTORS];
+  memset(a->at, 0, sizeof a->at);
+  memcpy(left, a->sizes, a->slots * sizeof *left);
+  fill(a, 0, count, x, left);
+  fill(a, count, a->grid->mesh.count, y, left);
+  return give(a);
+}
+
+/* Nothing; all axes, or one, in a slot; all axes in two slots. */
+static bool give_first(assignment *a) {
+  const uint32_t axes = a->grid->mesh.count;
+  bool more = give(a);
+  for (uint32_t x = 0; more && x < a->slots; x++)
+    more = !a->sizes[x] || give_split(a, axes, x, 0);
+  for (uint32_t axis = 0; axis < axes; axis++)
+    for (uint32_t x = 0; more && x < a->slots; x++) {
+      memset(a->at, 0, sizeof a->at);
+      a->at[axis] = x + 1;
+      more = !a->sizes[x] || give(a);
+    }
+  for (uint32_t count = 1; count < axes; count++)
+    for (uint32_t x = 0; x < a->slots; x++)
+      for (uint32_t y = 0; more && y < a->slots; y++)
+        more = x == y || !a->sizes[x] || !a->sizes[y] ||
+               give_split(a, count, x, y);
+  memset(a->at, 0, sizeof a->at);
+  return more;
+}
+
+bool nabla_options_assign(const nabla_grid *grid, uint32_t slots,
+                          const int64_t *sizes, nabla_options_visit *visit,
+                          void *self) {
+  assignment a = {grid, slots, sizes, visit, self, {0}};
+  uint64_t ways = 1, open = 1;
+  for (uint32_t i = 0; i < slots; i++) open += sizes[i] > 0;
+  for (uint32_t axis = 0; axis < grid->mesh.count; axis++)
+    ways = nabla_cost_times(ways, open);
+  if (ways > NABLA_MOST_OPTIONS && !give_first(&a)) return false;
+  for (uint32_t tried = 0; tried < MOST_TRIED; tried++) {
+    if (!give(&a)) return false;
+    if (!turn(&a)) return true;
+  }
+  return false;
+}
+
+static bool has_result(const nabla_shard_options *list,
+                       const nabla_division *layout) {
+  for (uint32_t i = 0; i < list->count; i++)
+    if (nabla_layout_equal(&list->all[i].results[0], layout)) return true;
+  return false;
+}
+
+/* The size of a dimension that is divided; 0. */
+static int64_t divided_size(MlirType type, intptr_t dim) {
+  const int64_t size = nabla_array_dim(type, dim);
+  return nabla_is_dynamic(size) || size < 2 ? 0 : size;
 }
 
 /* ---- arguments ---- */
@@ -128,25 +220,28 @@ typedef struct argument {
   nabla_division whole;
 } argument;
 
-static void add_layout(argument *a, const nabla_division *layout) {
+/* False where no more are wanted. */
+static bool add_layout(argument *a, const nabla_division *layout) {
   char message[NABLA_MESSAGE_SIZE];
   MlirType local;
   if (!nabla_layout_local(a->lists->grid, layout, &local, message) ||
-      !nabla_option_keeps(a->lists->grid, a->sharding, layout))
-    return;
-  for (uint32_t i = 0; i < a->out->count; i++)
-    if (nabla_layout_equal(&a->out->all[i].results[0], layout)) return;
-  nabla_shard_option *o = nabla_option_add(a->lists, a->out);
-  if (!o) return;
+      !nabla_option_keeps(a->lists->grid, a->sharding, layout) ||
+      has_result(a->out, layout))
+    return true;
+  nabla_shard_option *o = a->out->count < NABLA_MOST_OPTIONS
+                              ? nabla_option_add(a->lists, a->out)
+                              : NULL;
+  if (!o) return false;
   o->results[0] = *layout;
   o->held = nabla_cost_array_bytes(local, 1);
+  return true;
 }
 
-static void try_layout(void *self, const nabla_atom_list *lists) {
+static bool try_layout(void *self, const nabla_atom_list *lists) {
   argument *a = self;
   nabla_division layout = a->whole;
   memcpy(layout.dims, lists, (size_t)layout.rank * sizeof *lists);
-  add_layout(a, &layout);
+  return add_layout(a, &layout);
 }
 
 const nabla_shard_options *nabla_options_of_argument(nabla_option_lists *lists,
@@ -168,22 +263,22 @@ const nabla_shard_options *nabla_options_of_argument(nabla_option_lists *lists,
   if (!a.out || a.out->count) return a.out;
   a.out->result_count = 1;
   if (divides && nabla_layout_takes(type)) {
-    bool takes[NABLA_MAX_RANK];
+    int64_t sizes[NABLA_MAX_RANK];
     nabla_division asked = a.whole;
     for (intptr_t d = 0; d < a.whole.rank; d++)
-      takes[d] = !nabla_is_dynamic(nabla_array_dim(type, d)) &&
-                 nabla_array_dim(type, d) > 1;
+      sizes[d] = divided_size(type, d);
     if (nabla_sharding_is(a.sharding)) {
       const nabla_sharding sharding = nabla_sharding_read(a.sharding);
       if (nabla_layout_read(lists->grid, &sharding, &asked))
-        add_layout(&a, &asked);
+        (void)add_layout(&a, &asked);
     }
-    nabla_options_assign(lists->grid, (uint32_t)a.whole.rank, takes, try_layout,
-                         &a);
+    if (!a.out->count || !nabla_option_is_all(a.sharding))
+      a.out->is_cut = !nabla_options_assign(lists->grid, (uint32_t)a.whole.rank,
+                                            sizes, try_layout, &a);
   }
   if (!a.out->count) { /* an annotation that cannot be met, a number */
     a.sharding = mlirAttributeGetNull();
-    add_layout(&a, &a.whole);
+    (void)add_layout(&a, &a.whole);
   }
   return lists->failed ? NULL : a.out;
 }
@@ -205,7 +300,7 @@ static nabla_division stacked(const nabla_division *one, MlirType type) {
   return all;
 }
 
-static void try_port(void *self, const nabla_atom_list *lists) {
+static bool try_port(void *self, const nabla_atom_list *lists) {
   port *p = self;
   char message[NABLA_MESSAGE_SIZE];
   MlirType local;
@@ -217,13 +312,17 @@ static void try_port(void *self, const nabla_atom_list *lists) {
       !nabla_layout_local(p->lists->grid, &one, &local, message) ||
       !nabla_layout_local(p->lists->grid, &all, &local, message) ||
       (p->kind != NABLA_PORT_SLICE &&
-       !nabla_option_keeps(p->lists->grid, p->sharding, &all)))
-    return;
-  nabla_shard_option *o = nabla_option_add(p->lists, p->out);
-  if (!o) return;
+       !nabla_option_keeps(p->lists->grid, p->sharding, &all)) ||
+      has_result(p->out, p->kind == NABLA_PORT_OUTPUT ? &all : &one))
+    return true;
+  nabla_shard_option *o = p->out->count < NABLA_MOST_OPTIONS
+                              ? nabla_option_add(p->lists, p->out)
+                              : NULL;
+  if (!o) return false;
   o->operands[0] = p->kind == NABLA_PORT_SLICE ? all : one;
   if (p->kind == NABLA_PORT_CARRY) o->operands[1] = one;
   o->results[0] = p->kind == NABLA_PORT_OUTPUT ? all : one;
+  return true;
 }
 
 static MlirAttribute annotated(MlirOperation scan, MlirValue result) {
@@ -238,7 +337,7 @@ static MlirAttribute annotated(MlirOperation scan, MlirValue result) {
 const nabla_shard_options *nabla_options_of_port(nabla_option_lists *lists,
                                                  MlirOperation scan,
                                                  intptr_t index) {
-  bool takes[NABLA_MAX_RANK];
+  int64_t sizes[NABLA_MAX_RANK];
   const nabla_shard_port at = nabla_shard_port_of(scan, index);
   MlirValue one = mlirValueIsNull(at.inside) ? at.ended : at.inside;
   MlirValue all = mlirValueIsNull(at.result) ? at.given : at.result;
@@ -259,12 +358,13 @@ const nabla_shard_options *nabla_options_of_port(nabla_option_lists *lists,
   p.out->operand_count = at.kind == NABLA_PORT_CARRY ? 2 : 1;
   p.out->result_count = 1;
   const intptr_t rank = nabla_array_rank(p.one);
-  for (intptr_t d = 0; d < rank; d++) takes[d] = nabla_array_dim(p.one, d) > 1;
-  nabla_options_assign(lists->grid, (uint32_t)rank, takes, try_port, &p);
+  for (intptr_t d = 0; d < rank; d++) sizes[d] = divided_size(p.one, d);
+  p.out->is_cut =
+      !nabla_options_assign(lists->grid, (uint32_t)rank, sizes, try_port, &p);
   if (!p.out->count) { /* an annotation that cannot be met */
     const nabla_atom_list whole[NABLA_MAX_RANK] = {{0}};
     p.sharding = mlirAttributeGetNull();
-    try_port(&p, whole);
+    (void)try_port(&p, whole);
   }
   return lists->failed || !p.out->count ? NULL : p.out;
 }

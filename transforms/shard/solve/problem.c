@@ -233,25 +233,55 @@ static nabla_exchange exchange_of(const nabla_shard_problem *p,
   return e;
 }
 
-/* Uses of alike operations share the costs of an earlier one. */
+/* Uses by what their costs depend on. */
+typedef struct kinship {
+  const nabla_shard_options *a, *b;
+  intptr_t result, operand;
+  uint64_t times;
+  size_t use;
+} kinship;
+
+#define ORDER(x, y) \
+  if ((x) != (y)) return (x) < (y) ? -1 : 1
+
+static int compare(const void *left, const void *right) {
+  const kinship *x = left, *y = right;
+  ORDER((uintptr_t)x->a, (uintptr_t)y->a);
+  ORDER((uintptr_t)x->b, (uintptr_t)y->b);
+  ORDER(x->result, y->result);
+  ORDER(x->operand, y->operand);
+  ORDER(x->times, y->times);
+  return 0;
+}
+
+#undef ORDER
+
+/* The first option of `a` whose users find the same as those of `choice`. */
+static uint32_t alike(const nabla_shard_problem *p, const nabla_shard_use *use,
+                      uint32_t choice) {
+  uint32_t i = 0;
+  while (i < choice &&
+         !nabla_layout_equal(nabla_shard_use_from(p, use, i),
+                             nabla_shard_use_from(p, use, choice)))
+    i++;
+  return i;
+}
+
 static const double *costs_of(nabla_shard_problem *p,
-                              const nabla_choice_edge *edges, size_t index) {
-  const nabla_shard_use *use = &p->uses[index];
-  const nabla_shard_options *a = p->nodes[use->a].options,
-                            *b = p->nodes[use->b].options;
-  for (size_t i = 0; i < index; i++) {
-    const nabla_shard_use *other = &p->uses[i];
-    if (p->nodes[other->a].options == a && p->nodes[other->b].options == b &&
-        other->result == use->result && other->operand == use->operand &&
-        other->times == use->times)
-      return edges[i].costs;
-  }
-  double *costs = malloc((size_t)a->count * b->count * sizeof *costs);
+                              const nabla_shard_use *use) {
+  const uint32_t rows = p->nodes[use->a].options->count;
+  const uint32_t columns = p->nodes[use->b].options->count;
+  double *costs = malloc((size_t)rows * columns * sizeof *costs);
   if (!costs) return NULL;
-  for (uint32_t i = 0; i < a->count; i++)
-    for (uint32_t k = 0; k < b->count; k++)
-      costs[(size_t)i * b->count + k] =
-          (double)use->times * exchange_of(p, use, i, k).seconds;
+  p->tables[p->table_count++] = costs;
+  for (uint32_t i = 0; i < rows; i++) {
+    const uint32_t same = alike(p, use, i);
+    double *row = costs + (size_t)i * columns;
+    for (uint32_t k = 0; k < columns; k++)
+      row[k] = same < i
+                   ? costs[(size_t)same * columns + k]
+                   : (double)use->times * exchange_of(p, use, i, k).seconds;
+  }
   return costs;
 }
 
@@ -264,6 +294,7 @@ static bool fill_nodes(nabla_shard_problem *p) {
     const nabla_shard_options *o = p->nodes[n].options;
     double *costs = malloc((o->count + 1) * sizeof *costs);
     nodes[n] = (nabla_choice_node){o->count, costs};
+    p->cut_count += o->is_cut;
     if (!costs) return false;
     for (uint32_t i = 0; i < o->count; i++)
       costs[i] = (double)p->nodes[n].times * o->all[i].seconds;
@@ -271,17 +302,33 @@ static bool fill_nodes(nabla_shard_problem *p) {
   return true;
 }
 
+/* Uses of alike operations share their costs. */
 static bool fill_edges(nabla_shard_problem *p) {
   nabla_choice_edge *edges = calloc(p->use_count + 1, sizeof *edges);
+  kinship *kin = malloc((p->use_count + 1) * sizeof *kin);
+  const double *costs = NULL;
   p->choice.edges = edges;
-  if (!edges) return false;
-  for (size_t i = 0; i < p->use_count; i++) {
-    edges[i] =
-        (nabla_choice_edge){p->uses[i].a, p->uses[i].b, costs_of(p, edges, i)};
-    if (!edges[i].costs) return false;
-    p->choice.edge_count++;
+  p->tables = calloc(p->use_count + 1, sizeof *p->tables);
+  bool good = edges && kin && p->tables;
+  for (size_t i = 0; good && i < p->use_count; i++) {
+    const nabla_shard_use *use = &p->uses[i];
+    kin[i] = (kinship){p->nodes[use->a].options,
+                       p->nodes[use->b].options,
+                       use->result,
+                       use->operand,
+                       use->times,
+                       i};
   }
-  return true;
+  if (good) qsort(kin, p->use_count, sizeof *kin, compare);
+  for (size_t k = 0; good && k < p->use_count; k++) {
+    const nabla_shard_use *use = &p->uses[kin[k].use];
+    if (!k || compare(&kin[k - 1], &kin[k])) costs = costs_of(p, use);
+    edges[kin[k].use] = (nabla_choice_edge){use->a, use->b, costs};
+    good = costs != NULL;
+  }
+  free(kin);
+  if (good) p->choice.edge_count = p->use_count;
+  return good;
 }
 
 /* ---- the function ---- */
@@ -365,12 +412,8 @@ uint64_t nabla_shard_problem_bytes(const nabla_shard_problem *p,
 }
 
 void nabla_shard_problem_deinit(nabla_shard_problem *p) {
-  for (size_t i = 0; i < p->choice.edge_count; i++) {
-    bool is_shared = false;
-    for (size_t k = 0; k < i && !is_shared; k++)
-      is_shared = p->choice.edges[k].costs == p->choice.edges[i].costs;
-    if (!is_shared) free((void *)p->choice.edges[i].costs);
-  }
+  for (size_t i = 0; i < p->table_count; i++) free(p->tables[i]);
+  free((void *)p->tables);
   for (size_t n = 0; p->choice.nodes && n < p->node_count; n++)
     free((void *)p->choice.nodes[n].costs);
   for (size_t i = 0; i < p->choice.load_count; i++)

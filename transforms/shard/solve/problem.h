@@ -54,6 +54,9 @@ typedef struct nabla_shard_problem {
   size_t loop_count, loop_capacity;
   nabla_shard_loop *loops; /* the first is no loop */
   nabla_shard_values values;
+  size_t cut_count; /* nodes whose options were cut */
+  double **tables;  /* all costs of edges */
+  size_t table_count;
   nabla_choice choice; /* edge i is use i */
   nabla_choice_load *loads;
   nabla_choice_answer answer;

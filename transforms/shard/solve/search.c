@@ -30,6 +30,7 @@ typedef struct search {
   const nabla_choice *problem;
   nabla_choice_answer *out;
   nabla_choice_prices prices;
+  nabla_choice_index index;
   uint64_t *spread; /* of the bytes of each node's choices */
   uint32_t *chosen; /* scratch */
   double work;
@@ -75,7 +76,7 @@ static double priced(search *s, const uint32_t *fixed, double price,
   *out_split = pass.split;
   *out_held = keep(s);
   if (pass.split != UINT32_MAX) {
-    nabla_choice_improve(problem, fixed, s->chosen);
+    s->work += nabla_choice_improve(problem, &s->index, fixed, s->chosen);
     (void)keep(s);
   }
   return price > 0 ? pass.bound - price * (double)s->problem->memory
@@ -92,6 +93,7 @@ static double bound_along(search *s, const uint32_t *fixed, double *high,
   const double memory = (double)s->problem->memory;
   double best = -INFINITY, low = 0;
   for (int i = 0; i < PRICES && !s->failed; i++) {
+    if (i && is_spent(s) && s->out->is_feasible) break;
     const double found = priced(s, fixed, *high, &now, &split);
     if (found > best) best = found;
     *held = now;
@@ -265,7 +267,8 @@ bool nabla_choice_solve(const nabla_choice *problem, nabla_choice_answer *out) {
               .out = out,
               .spread = calloc(count + 1, sizeof *s.spread),
               .chosen = calloc(count + 1, sizeof *s.chosen)};
-  s.failed = !nabla_choice_prices_init(&s.prices, problem) || !fixed ||
+  s.failed = !nabla_choice_prices_init(&s.prices, problem) ||
+             !nabla_choice_index_init(&s.index, problem) || !fixed ||
              !s.spread || !s.chosen;
   if (!s.failed) {
     memset(fixed, 0xff, count * sizeof *fixed);
@@ -276,6 +279,7 @@ bool nabla_choice_solve(const nabla_choice *problem, nabla_choice_answer *out) {
     walk(&s, fixed);
   }
   nabla_choice_prices_deinit(&s.prices);
+  nabla_choice_index_deinit(&s.index);
   free(fixed);
   free(s.spread);
   free(s.chosen);

@@ -14,15 +14,6 @@ static const nabla_shard_option *chosen_of(const nabla_shard_problem *p,
 
 /* ---- attributes ---- */
 
-/* Whether an annotation has no dimension that propagation may divide more. */
-static bool says_all(MlirAttribute annotation) {
-  if (!nabla_sharding_is(annotation)) return false;
-  const nabla_sharding sharding = nabla_sharding_read(annotation);
-  for (uint32_t d = 0; d < sharding.rank; d++)
-    if (sharding.dims[d].is_open) return false;
-  return true;
-}
-
 /* Annotations that say all of the layout stay as they are. */
 static bool write_arguments(const nabla_shard_problem *p) {
   MlirContext context = nabla_op_context(p->function);
@@ -35,7 +26,8 @@ static bool write_arguments(const nabla_shard_problem *p) {
     values[i] =
         nabla_state_attribute(p->function, NABLA_ARGUMENTS, i, NABLA_SHARDING);
     if (!nabla_layout_takes(layout->type)) continue;
-    if (says_all(values[i]) && nabla_option_keeps(p->grid, values[i], layout))
+    if (nabla_option_is_all(values[i]) &&
+        nabla_option_keeps(p->grid, values[i], layout))
       continue;
     values[i] = nabla_layout_attribute(p->grid, context, layout);
   }
@@ -49,7 +41,8 @@ static bool write_arguments(const nabla_shard_problem *p) {
 static bool is_said(MlirOperation op) {
   return (nabla_is(op, "nabla.sharding_constraint") ||
           nabla_is(op, "nabla.reshard")) &&
-         says_all(mlirOperationGetAttributeByName(op, nabla_ref("sharding")));
+         nabla_option_is_all(
+             mlirOperationGetAttributeByName(op, nabla_ref("sharding")));
 }
 
 /* A scan, with its first port: results, then slices. */
