@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dialect/verify/checks.h"
+#include "nabla/comm.h"
 #include "transforms/shard/layout.h"
 #include "transforms/state/state.h"
 
@@ -17,6 +19,20 @@
 
 static MlirBlock body_of(MlirOperation module) {
   return mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0));
+}
+
+/* Every device of a program that is compiled is a rank. */
+static bool check_devices(MlirOperation module, const char *text,
+                          const nabla_mesh *mesh) {
+  int64_t devices = 1;
+  for (uint32_t i = 0; i < mesh->count; i++)
+    if (devices <= NABLA_COMM_MAX_RANKS) devices *= mesh->sizes[i];
+  if (devices <= NABLA_COMM_MAX_RANKS) return true;
+  nabla_error_at(module,
+                 "--mesh '%s' has more devices than a program runs on: at "
+                 "most %u",
+                 text, NABLA_COMM_MAX_RANKS);
+  return false;
 }
 
 /* Reads "data=2,model=4". */
@@ -42,7 +58,7 @@ static bool read_axes(MlirOperation module, const char *text, nabla_mesh *out) {
     out->sizes[out->count++] = size;
     at += length + (at[length] == ',');
   }
-  return true;
+  return check_devices(module, text, out);
 }
 
 static MlirOperation find_mesh(MlirOperation module) {
@@ -123,12 +139,14 @@ static bool matches(const char *pattern, size_t size, MlirStringRef name) {
   return p == size;
 }
 
+/* "PATTERN=SHARDING" of --shard. */
 typedef struct request {
   MlirOperation module;
-  const char *pattern;
-  size_t pattern_size;
+  const char *text;
+  size_t size, pattern_size;
   MlirAttribute sharding;
   bool is_met; /* an argument matches */
+  bool failed; /* after an error */
 } request;
 
 /* `nabla.name` of an argument, or "arg3". */
@@ -142,25 +160,104 @@ static MlirStringRef name_of(MlirOperation function, intptr_t index,
   return nabla_ref(fallback);
 }
 
-static void annotate_function(request *r, MlirOperation function) {
-  MlirType type = mlirTypeAttrGetValue(
+/* The name of the state that an argument is; empty if it is none. */
+static MlirStringRef state_of(MlirOperation function, intptr_t index) {
+  MlirAttribute name =
+      nabla_state_attribute(function, NABLA_ARGUMENTS, index, NABLA_STATE);
+  return !mlirAttributeIsNull(name) && mlirAttributeIsAString(name)
+             ? mlirStringAttrGetValue(name)
+             : nabla_ref("");
+}
+
+/* Whether the pattern means an argument, by its name or by that of its state.
+ */
+static bool is_meant(const request *r, MlirOperation function, intptr_t index) {
+  char fallback[32];
+  const MlirStringRef state = state_of(function, index);
+  return matches(r->text, r->pattern_size,
+                 name_of(function, index, fallback)) ||
+         (state.length && matches(r->text, r->pattern_size, state));
+}
+
+static MlirType type_of(MlirOperation function) {
+  return mlirTypeAttrGetValue(
       mlirOperationGetAttributeByName(function, nabla_ref("function_type")));
-  const intptr_t count = mlirFunctionTypeGetNumInputs(type);
-  MlirAttribute *kept = calloc((size_t)count + 1, sizeof *kept);
+}
+
+/* Checks that the sharding is one of argument `index`; an array of any size. */
+static bool check_argument(request *r, MlirOperation function, intptr_t index) {
+  char message[NABLA_MESSAGE_SIZE], fallback[32];
+  const nabla_sharding sharding = nabla_sharding_read(r->sharding);
+  const MlirType type = mlirFunctionTypeGetInput(type_of(function), index);
+  const MlirStringRef name = name_of(function, index, fallback);
+  nabla_mesh mesh;
+  if (!nabla_mesh_read(find_mesh(r->module), &mesh, message)) return true;
+  if (strcmp(sharding.mesh, mesh.name) ||
+      (!nablaTypeIsAImplicit(type) && !mlirTypeIsARankedTensor(type)) ||
+      nabla_sharding_check(&mesh, &sharding, nabla_array_rank(type), message))
+    return true; /* what else is wrong is reported by nabla-propagate-sharding
+                  */
+  nabla_error_at(function, "--shard '%.*s': argument '%.*s': %s", (int)r->size,
+                 r->text, (int)name.length, name.data, message);
+  r->failed = true;
+  return false;
+}
+
+static void annotate_function(request *r, MlirOperation function) {
+  const intptr_t count = mlirFunctionTypeGetNumInputs(type_of(function));
+  MlirAttribute *kept = calloc(2 * (size_t)count + 1, sizeof *kept);
+  const MlirAttribute option = mlirStringAttrGet(
+      nabla_op_context(function), mlirStringRefCreate(r->text, r->size));
+  bool is_met = false;
   for (intptr_t i = 0; kept && i < count; i++) {
-    char fallback[32];
     kept[i] =
         nabla_state_attribute(function, NABLA_ARGUMENTS, i, NABLA_SHARDING);
-    if (!matches(r->pattern, r->pattern_size, name_of(function, i, fallback)))
-      continue;
+    kept[count + i] =
+        nabla_state_attribute(function, NABLA_ARGUMENTS, i, NABLA_SHARD_OPTION);
+    if (!is_meant(r, function, i) || !check_argument(r, function, i)) continue;
     kept[i] = r->sharding;
-    r->is_met = true;
+    kept[count + i] = option;
+    is_met = true;
   }
-  if (kept && r->is_met) {
+  if (is_met) {
     nabla_state_strip(function, NABLA_ARGUMENTS, NABLA_SHARDING);
+    nabla_state_strip(function, NABLA_ARGUMENTS, NABLA_SHARD_OPTION);
     nabla_arguments_set(function, NABLA_SHARDING, kept);
+    nabla_arguments_set(function, NABLA_SHARD_OPTION, kept + count);
   }
+  r->is_met = r->is_met || is_met;
   free(kept);
+}
+
+#define MOST_NAMES 8 /* that an error lists */
+
+/* Reports that no argument is meant, with the names that there are. */
+static void fail_unmet(const request *r) {
+  nabla_text names = {0};
+  size_t count = 0;
+  MlirOperation op = mlirBlockGetFirstOperation(body_of(r->module));
+  for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
+    const intptr_t inputs = nabla_is(op, "func.func")
+                                ? mlirFunctionTypeGetNumInputs(type_of(op))
+                                : 0;
+    for (intptr_t i = 0; i < inputs; i++, count++) {
+      char fallback[32];
+      const MlirStringRef name = name_of(op, i, fallback),
+                          state = state_of(op, i),
+                          *shown = state.length ? &state : &name;
+      if (count < MOST_NAMES)
+        nabla_text_add(&names, "%s'%.*s'", count ? ", " : "",
+                       (int)(shown->length < 100 ? shown->length : 100),
+                       shown->data);
+    }
+  }
+  nabla_error_at(r->module,
+                 "--shard '%.*s': no argument and no state has such a name; "
+                 "there are %s%s",
+                 (int)r->pattern_size, r->text,
+                 names.data && count ? names.data : "no arguments",
+                 count > MOST_NAMES ? ", ..." : "");
+  nabla_text_deinit(&names);
 }
 
 /* "[{...}]..." as a sharding of the module's mesh; "@m, [...]" as it is. */
@@ -191,7 +288,7 @@ static bool read_sharding(request *r, const char *text, size_t size) {
 
 static bool annotate(MlirOperation module, const char *text, size_t size) {
   const char *equals = memchr(text, '=', size);
-  request r = {.module = module, .pattern = text};
+  request r = {.module = module, .text = text, .size = size};
   if (!equals || equals == text) {
     nabla_error_at(module, "--shard '%.*s' does not read PATTERN=SHARDING",
                    (int)size, text);
@@ -200,12 +297,11 @@ static bool annotate(MlirOperation module, const char *text, size_t size) {
   r.pattern_size = (size_t)(equals - text);
   if (!read_sharding(&r, equals + 1, size - r.pattern_size - 1)) return false;
   MlirOperation op = mlirBlockGetFirstOperation(body_of(module));
-  for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+  for (; !r.failed && !mlirOperationIsNull(op);
+       op = mlirOperationGetNextInBlock(op))
     if (nabla_is(op, "func.func")) annotate_function(&r, op);
-  if (r.is_met) return true;
-  nabla_error_at(module, "--shard '%.*s': no argument has such a name",
-                 (int)r.pattern_size, text);
-  return false;
+  if (!r.failed && !r.is_met) fail_unmet(&r);
+  return r.is_met && !r.failed;
 }
 
 bool nabla_shard_annotate(MlirOperation module, const char *mesh,

@@ -14,6 +14,7 @@
 #include "dialect/verify/verify.h"
 #include "transforms/ir/functions.h"
 #include "transforms/passes.h"
+#include "transforms/shard/annotate.h"
 #include "transforms/shard/partitioners.h"
 #include "transforms/shard/shard_map.h"
 #include "transforms/shard/ties.h"
@@ -27,6 +28,9 @@ typedef struct propagation {
   nabla_layout_map map;
   int round, last_round; /* user priorities */
   bool divides_results;  /* those of public functions stay divided */
+  /* Of the argument that is asked for now: the text of --shard and the name;
+   * empty if it is not from --shard. */
+  char option[NABLA_MESSAGE_SIZE], argument[NABLA_MESSAGE_SIZE];
 } propagation;
 
 static MlirAttribute get(MlirOperation op, const char *key) {
@@ -40,6 +44,19 @@ static void remark(MlirLocation location, const char *format, const char *first,
   char text[2 * NABLA_MESSAGE_SIZE];
   snprintf(text, sizeof text, format, first, second);
   nablaOptimizationRemark(location, true, "NotDivided", CATEGORY, text);
+}
+
+/* Says why a value is divided less than was asked: users see a warning. */
+static void say_less(const propagation *p, MlirLocation location,
+                     const nabla_division *layout, const char *why) {
+  const char *got = nabla_layout_format(&p->shard, layout).data;
+  char text[4 * NABLA_MESSAGE_SIZE];
+  remark(location, "is divided as %s: %s", got, why);
+  if (!*p->option) return;
+  snprintf(text, sizeof text,
+           "--shard '%s': argument '%s' is divided as %s: %s", p->option,
+           p->argument, got, why);
+  nablaEmitWarning(location, text);
 }
 
 /* The next larger numbers of elements along `dim` that all atoms divide. */
@@ -136,15 +153,32 @@ static bool ask(propagation *p, MlirLocation location, MlirValue value,
     if (fit(p, value, layout, (intptr_t)d, message)) continue;
     good = !is_strict ||
            (nabla_layout_is_decoded(layout->type) && is_returned_alone(value));
-    if (good)
-      remark(location, "is divided as %s: %s",
-             nabla_layout_format(&p->shard, layout).data, message);
+    if (good) say_less(p, location, layout, message);
   }
   if (good) return true;
   char text[NABLA_MESSAGE_SIZE + 32];
   snprintf(text, sizeof text, "sharding: %s", message);
   mlirEmitError(location, text);
   return false;
+}
+
+/* Notes the --shard that argument `index` has its sharding from. */
+static void note_option(propagation *p, MlirOperation function,
+                        intptr_t index) {
+  const MlirAttribute option = nabla_state_attribute(function, NABLA_ARGUMENTS,
+                                                     index, NABLA_SHARD_OPTION),
+                      name = nabla_state_attribute(function, NABLA_ARGUMENTS,
+                                                   index, "nabla.name");
+  *p->option = '\0';
+  snprintf(p->argument, sizeof p->argument, "arg%td", index);
+  if (!mlirAttributeIsNull(option) && mlirAttributeIsAString(option))
+    snprintf(p->option, sizeof p->option, "%.*s",
+             (int)mlirStringAttrGetValue(option).length,
+             mlirStringAttrGetValue(option).data);
+  if (!mlirAttributeIsNull(name) && mlirAttributeIsAString(name))
+    snprintf(p->argument, sizeof p->argument, "%.*s",
+             (int)mlirStringAttrGetValue(name).length,
+             mlirStringAttrGetValue(name).data);
 }
 
 static bool ask_ports(propagation *p, MlirOperation function, const char *list,
@@ -162,11 +196,13 @@ static bool ask_ports(propagation *p, MlirOperation function, const char *list,
                      takes ? "argument" : "result", i);
       return false;
     }
-    if (!ask(p, mlirOperationGetLocation(function),
-             takes ? mlirBlockGetArgument(body, i)
-                   : mlirOperationGetOperand(end, i),
-             attribute, false))
-      return false;
+    if (takes) note_option(p, function, i);
+    const bool good = ask(
+        p, mlirOperationGetLocation(function),
+        takes ? mlirBlockGetArgument(body, i) : mlirOperationGetOperand(end, i),
+        attribute, false);
+    *p->option = '\0';
+    if (!good) return false;
   }
   return true;
 }
@@ -595,6 +631,7 @@ static bool run(MlirOperation module, const nabla_grid *shard,
                    .functions = nabla_ops_collect(module, is_function)};
   bool good = !p.functions.failed && propagate(&p);
   for (size_t i = 0; good && i < p.functions.count; i++) {
+    nabla_state_strip(p.functions.ops[i], NABLA_ARGUMENTS, NABLA_SHARD_OPTION);
     write_ports(&p, p.functions.ops[i], NABLA_ARGUMENTS);
     write_ports(&p, p.functions.ops[i], NABLA_RESULTS);
   }
@@ -629,6 +666,7 @@ static bool drop_function(MlirOperation op, void *self) {
   nablaOptimizationRemark(mlirOperationGetLocation(op), true, "NoMesh",
                           CATEGORY, "shardings are dropped: there is no mesh");
   nabla_state_strip(op, NABLA_ARGUMENTS, NABLA_SHARDING);
+  nabla_state_strip(op, NABLA_ARGUMENTS, NABLA_SHARD_OPTION);
   return true;
 }
 
