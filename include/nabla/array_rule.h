@@ -71,8 +71,9 @@ typedef struct nabla_array_rule {
    * maximum, minimum, and of compare for equal and unequal. */
   int commutes;
   const char *summary; /* for people; NULL: the id                        */
-  /* A text that changes when the rule does: a part of the keys of the object
-   * cache. NULL: what is compiled from then on is not cached. */
+  /* A text that changes whenever `record` does something else: with the members
+   * above a part of the keys of the object cache, which does not see code. At
+   * most 200 bytes. NULL: what is compiled from then on is not cached. */
   const char *version;
   /* Records the results in `scope`, or declines. `results` has NULL before; a
    * result may be packed where that of the operation is dense: then operations

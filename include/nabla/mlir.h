@@ -47,8 +47,9 @@ typedef struct nabla_rule_description {
   const char *rhs;     /* "dense", "packed", ...; of the second, "" for none  */
   int precedence;      /* among rules that say equally much of the operands */
   const char *summary; /* what it says, for people; NULL: the id */
-  /* A text that changes when the rule does. It becomes a part of the keys of
-   * the object cache. NULL: what is compiled from then on is not cached. */
+  /* A text that changes whenever `apply` does something else: with the members
+   * above a part of the keys of the object cache, which does not see code.
+   * NULL: what is compiled from then on is not cached. */
   const char *version;
   nabla_rule_outcome (*apply)(nabla_dispatch_call *call);
   void *self;

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "nabla/custom_encoding.h"
 #include "nabla/encoding.h"
@@ -802,6 +804,73 @@ Test(array_rule, counts_come_from_the_cache) {
     nabla_executable_close(executable);
     nabla_compiler_destroy(compiler);
   }
+  cr_expect_eq(nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
+  temp_folder_destroy(&folder);
+}
+
+static nabla_array_rule_outcome decline(nabla_scope *in,
+                                        nabla_array_rule_call *call,
+                                        nabla_array **results) {
+  (void)in, (void)results;
+  call->why = "of the test";
+  return NABLA_ARRAY_RULE_DECLINES;
+}
+
+/* Compiles in a process of its own, which has the rule alone; whether the
+ * object came from the cache. */
+static int is_cached_with(const char *cache, const nabla_array_rule *rule) {
+  static const char text[] =
+      "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+      "  %y = nabla.exp %x : tensor<4xf32>\n"
+      "  return %y : tensor<4xf32>\n"
+      "}\n";
+  const nabla_compiler_options options = {
+      .struct_size = sizeof options, .cache = cache, .diagnostic = listen};
+  fflush(NULL);
+  const pid_t child = fork();
+  if (!child) {
+    nabla_compiler *compiler;
+    nabla_executable *executable;
+    if (nabla_add_array_rule(rule, &diag) ||
+        nabla_compiler_create(&options, NULL, &compiler, &diag) ||
+        nabla_compile_text(compiler, text, sizeof text - 1, "f", NULL,
+                           &executable, &diag))
+      _exit(9);
+    _exit(nabla_compiler_last_report(compiler).from_cache);
+  }
+  int status;
+  cr_assert_eq(waitpid(child, &status, 0), child);
+  cr_assert(WIFEXITED(status) && WEXITSTATUS(status) <= 1, "%d", status);
+  return WEXITSTATUS(status);
+}
+
+/* Each member that says when a rule is asked is in the key of the cache. */
+Test(array_rule, the_cache_knows_all_members) {
+  static const char *const exp_alone[] = {"nabla.exp"};
+  static const char *const abs_alone[] = {"nabla.abs"};
+  temp_folder folder;
+  char path[256];
+  temp_folder_create(&folder);
+  temp_folder_path(&folder, "cache", path);
+  const nabla_array_rule first = {.struct_size = sizeof first,
+                                  .id = "keyed",
+                                  .operations = exp_alone,
+                                  .operation_count = 1,
+                                  .lhs = "packed",
+                                  .encoding = "nf4",
+                                  .version = "1",
+                                  .record = decline};
+  nabla_array_rule others[5];
+  for (size_t i = 0; i < 5; i++) others[i] = first;
+  others[0].encoding = "int8";
+  others[1].lhs = "implicit";
+  others[2].operations = abs_alone;
+  others[3].precedence = 1;
+  others[4].version = "2";
+  cr_expect_not(is_cached_with(path, &first));
+  cr_expect(is_cached_with(path, &first));
+  for (size_t i = 0; i < 5; i++)
+    cr_expect_not(is_cached_with(path, &others[i]), "%zu", i);
   cr_expect_eq(nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
   temp_folder_destroy(&folder);
 }

@@ -176,7 +176,8 @@ bool nabla_added_rules_describe(nabla_text *out) {
   pthread_mutex_lock(&lock);
   for (size_t i = 0; i < added_count; i++) {
     good = good && added[i].version;
-    nabla_text_add(out, "rule %s %d %s\n", added[i].id, added[i].precedence,
+    nabla_text_add(out, "rule %s %d %s (%s, %s) %s\n", added[i].id,
+                   added[i].precedence, added[i].op, added[i].lhs, added[i].rhs,
                    added[i].version ? added[i].version : "");
   }
   pthread_mutex_unlock(&lock);

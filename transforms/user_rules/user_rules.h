@@ -37,8 +37,9 @@ void nabla_rule_natives_register(MlirPDLPatternModule module);
  * tool, set before threads start. Returns false if there are too many. */
 bool nabla_rule_files_add(const char *path);
 
-/* Writes the part of an object's cache key for the added rules: their ids and
- * versions. Returns false if one has no version; then nothing may be cached. */
+/* Writes the part of an object's cache key for the added rules: all but their
+ * functions, for which a version stands. Returns false if one has no version;
+ * then nothing may be cached. */
 bool nabla_added_rules_describe(nabla_text *out);
 
 /* Adds all rules of a list, or none: as nabla_add_rule. */

@@ -21,6 +21,7 @@ typedef struct added_rule {
   nabla_array_rule rule; /* id and encoding are in `texts`; no operations */
   bool is_swapped;
   char texts[2][200 + 1];
+  char version[2 * 200 + 8]; /* with the encoding: of the key of the cache */
 } added_rule;
 
 /* The engine in whose scopes rules are recorded; it compiles nothing. */
@@ -173,7 +174,8 @@ static nabla_status check(const nabla_array_rule *rule, nabla_diag *diag) {
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "a rule needs an id and a callback");
   if (strlen(rule->id) > MAX_TEXT ||
-      (rule->encoding && strlen(rule->encoding) > MAX_TEXT))
+      (rule->encoding && strlen(rule->encoding) > MAX_TEXT) ||
+      (rule->version && strlen(rule->version) > MAX_TEXT))
     return nabla_fail(diag, NABLA_TOO_LARGE,
                       "rule '%.60s...': texts have at most %zu bytes", rule->id,
                       MAX_TEXT);
@@ -197,19 +199,23 @@ static bool describe(const nabla_array_rule *rule, const char *op,
     memcpy(added->texts[1], rule->encoding, strlen(rule->encoding) + 1);
     added->rule.encoding = added->texts[1];
   }
+  snprintf(added->version, sizeof added->version, "%s of %s",
+           rule->version ? rule->version : "",
+           rule->encoding ? rule->encoding : "");
   const bool is_one = rule->operation_count <= 1;
   snprintf(id, 320, "%s%s%s%s", rule->id, is_one ? "" : ":", is_one ? "" : op,
            is_swapped ? ":swapped" : "");
-  *out = (nabla_rule_description){.struct_size = sizeof *out,
-                                  .id = id,
-                                  .op = op,
-                                  .lhs = is_swapped ? rule->rhs : rule->lhs,
-                                  .rhs = is_swapped ? rule->lhs : rule->rhs,
-                                  .precedence = rule->precedence,
-                                  .summary = rule->summary,
-                                  .version = rule->version,
-                                  .apply = ask,
-                                  .self = added};
+  *out =
+      (nabla_rule_description){.struct_size = sizeof *out,
+                               .id = id,
+                               .op = op,
+                               .lhs = is_swapped ? rule->rhs : rule->lhs,
+                               .rhs = is_swapped ? rule->lhs : rule->rhs,
+                               .precedence = rule->precedence,
+                               .summary = rule->summary,
+                               .version = rule->version ? added->version : NULL,
+                               .apply = ask,
+                               .self = added};
   return true;
 }
 
