@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "transforms/shard/solve/choice.h"
+#include "transforms/shard/solve/room.h"
 
 enum { SCOPE = 12, TABLE_LIMIT = 1 << 20 };
 
@@ -83,19 +84,16 @@ static bool read_problem(elimination *e) {
 /* ---- the order: first the node whose table is smallest ---- */
 
 typedef struct neighbours {
-  uint32_t count, capacity, *at;
+  uint32_t count, *at;
+  size_t capacity;
 } neighbours;
 
 static bool join(neighbours *n, uint32_t other) {
   for (uint32_t i = 0; i < n->count; i++)
     if (n->at[i] == other) return true;
-  if (n->count == n->capacity) {
-    const uint32_t capacity = n->capacity ? 2 * n->capacity : 8;
-    uint32_t *more = realloc(n->at, capacity * sizeof *more);
-    if (!more) return false;
-    n->at = more;
-    n->capacity = capacity;
-  }
+  void *room = nabla_room(n->at, n->count, &n->capacity, sizeof *n->at);
+  if (!room) return false;
+  n->at = room;
   n->at[n->count++] = other;
   return true;
 }

@@ -7,6 +7,7 @@
 #include "dialect/ops.h"
 #include "transforms/cost/cost_count.h"
 #include "transforms/shard/solve/problem.h"
+#include "transforms/shard/solve/room.h"
 #include "transforms/shard/ties.h"
 
 /* A value of a node. */
@@ -68,12 +69,7 @@ static uint64_t bounded(uint64_t bytes) {
 
 static uint64_t piece_of(const nabla_shard_problem *p,
                          const nabla_division *layout) {
-  char message[NABLA_MESSAGE_SIZE];
-  MlirType local = layout->type;
-  if (nabla_layout_takes(local) &&
-      !nabla_layout_local(p->grid, layout, &local, message))
-    local = layout->type;
-  return bounded(nabla_cost_array_bytes(local, 1));
+  return bounded(nabla_piece_bytes(p->grid, layout));
 }
 
 /* ---- lifetimes ---- */
@@ -185,14 +181,11 @@ static void find_lifetimes(holding *h) {
 static uint64_t *add_load(holding *h, bool is_edge, size_t at, uint32_t first,
                           uint32_t last, size_t entries) {
   nabla_shard_problem *p = h->p;
-  if (p->choice.load_count == h->capacity) {
-    const size_t capacity = h->capacity ? 2 * h->capacity : 64;
-    nabla_choice_load *more = realloc(p->loads, capacity * sizeof *more);
-    if (!more) return p->failed = true, NULL;
-    p->loads = more;
-    h->capacity = capacity;
-    p->choice.loads = more;
-  }
+  void *room = nabla_room(p->loads, p->choice.load_count, &h->capacity,
+                          sizeof *p->loads);
+  if (!room) return p->failed = true, NULL;
+  p->loads = room;
+  p->choice.loads = room;
   uint64_t *bytes = calloc(entries + 1, sizeof *bytes);
   if (!bytes) return p->failed = true, NULL;
   p->loads[p->choice.load_count++] =

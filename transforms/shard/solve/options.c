@@ -71,26 +71,18 @@ static double share_of(const finder *f, const nabla_atom_list *lists) {
   return share;
 }
 
-static uint64_t piece_bytes(const finder *f, const nabla_division *layout,
-                            bool whole) {
-  char message[NABLA_MESSAGE_SIZE];
-  MlirType local = layout->type;
-  if (!whole && !nabla_layout_local(f->lists->grid, layout, &local, message))
-    local = layout->type;
-  return nabla_cost_array_bytes(local, 1);
-}
-
 static double compute_seconds(const finder *f, const nabla_shard_option *o,
                               double share) {
   const nabla_shard_machine *m = f->lists->machine;
+  const nabla_grid *grid = f->lists->grid;
   double whole = 0, pieces = 0;
   for (intptr_t i = 0; i < f->out->operand_count; i++) {
-    whole += (double)piece_bytes(f, &o->operands[i], true);
-    pieces += (double)piece_bytes(f, &o->operands[i], false);
+    whole += (double)nabla_cost_array_bytes(o->operands[i].type, 1);
+    pieces += (double)nabla_piece_bytes(grid, &o->operands[i]);
   }
   for (intptr_t r = 0; r < f->out->result_count; r++) {
-    whole += (double)piece_bytes(f, &o->results[r], true);
-    pieces += (double)piece_bytes(f, &o->results[r], false);
+    whole += (double)nabla_cost_array_bytes(o->results[r].type, 1);
+    pieces += (double)nabla_piece_bytes(grid, &o->results[r]);
   }
   const double moved = ((double)f->cost.read + (double)f->cost.written) *
                        (whole > 0 ? pieces / whole : 1);
@@ -105,13 +97,14 @@ static double compute_seconds(const finder *f, const nabla_shard_option *o,
 static uint64_t bytes_beside(const finder *f, const nabla_shard_option *o,
                              const nabla_atom_list *lists) {
   uint64_t all = 0;
+  const nabla_grid *grid = f->lists->grid;
   const bool is_product =
       nabla_is(f->op, "nabla.linear") || nabla_is(f->op, "nabla.dot_general");
-  if (is_product) all += piece_bytes(f, &o->operands[0], false);
+  if (is_product) all += nabla_piece_bytes(grid, &o->operands[0]);
   for (uint32_t a = 0; a < f->factors.array_count && o->joins.bytes; a++) {
     if (!f->factors.arrays[a].is_result) continue;
     const nabla_division natural = join_as(f, a, lists);
-    all += piece_bytes(f, &natural, false);
+    all += nabla_piece_bytes(grid, &natural);
   }
   return all;
 }

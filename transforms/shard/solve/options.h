@@ -24,7 +24,8 @@ typedef struct nabla_shard_options {
   intptr_t operand_count, result_count;
   bool is_divided; /* by factors */
   bool is_cut;     /* there are more than were tried */
-  uint32_t count, capacity;
+  uint32_t count;
+  size_t capacity;
   nabla_shard_option *all;
 } nabla_shard_options;
 
@@ -74,6 +75,11 @@ nabla_shard_option *nabla_option_add(nabla_option_lists *lists,
 /* The list of this key, which is taken; a new one is empty. */
 nabla_shard_options *nabla_options_find(nabla_option_lists *lists,
                                         const void **key, size_t key_count);
+
+/* The bytes of each device's piece; of the whole where it cannot be divided so.
+ */
+uint64_t nabla_piece_bytes(const nabla_grid *grid,
+                           const nabla_division *layout);
 
 /* Whether a layout is one that a sharding asks for: closed dimensions equal,
  * others begin so. A null attribute asks for nothing. */

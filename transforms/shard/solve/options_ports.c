@@ -8,6 +8,7 @@
 #include "transforms/cost/cost_count.h"
 #include "transforms/shard/shard_map.h"
 #include "transforms/shard/solve/options.h"
+#include "transforms/shard/solve/room.h"
 #include "transforms/shard/ties.h"
 #include "transforms/state/state.h"
 
@@ -17,13 +18,9 @@ enum { MOST_TRIED = 1 << 16 }; /* ways to divide an operation or argument */
 
 nabla_shard_option *nabla_option_add(nabla_option_lists *lists,
                                      nabla_shard_options *to) {
-  if (to->count == to->capacity) {
-    const uint32_t capacity = to->capacity ? 2 * to->capacity : 8;
-    nabla_shard_option *more = realloc(to->all, capacity * sizeof *more);
-    if (!more) return lists->failed = true, NULL;
-    to->all = more;
-    to->capacity = capacity;
-  }
+  void *room = nabla_room(to->all, to->count, &to->capacity, sizeof *to->all);
+  if (!room) return lists->failed = true, NULL;
+  to->all = room;
   nabla_shard_option *o = &to->all[to->count];
   memset(o, 0, sizeof *o);
   o->operands = calloc((size_t)to->operand_count + 1, sizeof *o->operands);
@@ -41,18 +38,11 @@ nabla_shard_options *nabla_options_find(nabla_option_lists *lists,
       free((void *)key);
       return lists->all[i];
     }
-  if (lists->count == lists->capacity) {
-    const size_t capacity = lists->capacity ? 2 * lists->capacity : 64;
-    nabla_shard_options **more =
-        realloc((void *)lists->all, capacity * sizeof *more);
-    if (more) {
-      lists->all = more;
-      lists->capacity = capacity;
-    }
-  }
-  nabla_shard_options *made = calloc(1, sizeof *made);
-  if (!made || lists->count == lists->capacity) {
-    free(made);
+  void *room = nabla_room((void *)lists->all, lists->count, &lists->capacity,
+                          sizeof *lists->all);
+  if (room) lists->all = room;
+  nabla_shard_options *made = room ? calloc(1, sizeof *made) : NULL;
+  if (!made) {
     free((void *)key);
     lists->failed = true;
     return NULL;
@@ -75,6 +65,16 @@ void nabla_option_lists_deinit(nabla_option_lists *lists) {
   }
   free((void *)lists->all);
   nabla_layout_map_deinit(&lists->map);
+}
+
+uint64_t nabla_piece_bytes(const nabla_grid *grid,
+                           const nabla_division *layout) {
+  char message[NABLA_MESSAGE_SIZE];
+  MlirType local = layout->type;
+  if (nabla_layout_takes(local) &&
+      !nabla_layout_local(grid, layout, &local, message))
+    local = layout->type;
+  return nabla_cost_array_bytes(local, 1);
 }
 
 /* ---- annotations, axes ---- */

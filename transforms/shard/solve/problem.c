@@ -6,6 +6,7 @@
 
 #include "transforms/cost/cost_count.h"
 #include "transforms/shard/shard_map.h"
+#include "transforms/shard/solve/room.h"
 #include "transforms/shard/ties.h"
 #include "transforms/state/state.h"
 
@@ -60,45 +61,36 @@ static bool node_of(const nabla_shard_problem *p, MlirValue value,
 /* ---- nodes ---- */
 
 static void add_node(nabla_shard_problem *p, nabla_shard_node node) {
-  if (p->node_count == p->node_capacity) {
-    const size_t capacity = p->node_capacity ? 2 * p->node_capacity : 64;
-    nabla_shard_node *more = realloc(p->nodes, capacity * sizeof *more);
-    if (!more) {
-      p->failed = true;
-      return;
-    }
-    p->nodes = more;
-    p->node_capacity = capacity;
+  void *room =
+      nabla_room(p->nodes, p->node_count, &p->node_capacity, sizeof *p->nodes);
+  if (!room) {
+    p->failed = true;
+    return;
   }
+  p->nodes = room;
   if (!node.options) p->failed = true;
   p->nodes[p->node_count++] = node;
 }
 
 static void add_use(nabla_shard_problem *p, nabla_shard_use use) {
-  if (p->use_count == p->use_capacity) {
-    const size_t capacity = p->use_capacity ? 2 * p->use_capacity : 64;
-    nabla_shard_use *more = realloc(p->uses, capacity * sizeof *more);
-    if (!more) {
-      p->failed = true;
-      return;
-    }
-    p->uses = more;
-    p->use_capacity = capacity;
+  void *room =
+      nabla_room(p->uses, p->use_count, &p->use_capacity, sizeof *p->uses);
+  if (!room) {
+    p->failed = true;
+    return;
   }
+  p->uses = room;
   if (use.a != use.b) p->uses[p->use_count++] = use;
 }
 
 static uint32_t add_loop(nabla_shard_problem *p, uint32_t parent) {
-  if (p->loop_count == p->loop_capacity) {
-    const size_t capacity = p->loop_capacity ? 2 * p->loop_capacity : 8;
-    nabla_shard_loop *more = realloc(p->loops, capacity * sizeof *more);
-    if (!more) {
-      p->failed = true;
-      return 0;
-    }
-    p->loops = more;
-    p->loop_capacity = capacity;
+  void *room =
+      nabla_room(p->loops, p->loop_count, &p->loop_capacity, sizeof *p->loops);
+  if (!room) {
+    p->failed = true;
+    return 0;
   }
+  p->loops = room;
   p->loops[p->loop_count] = (nabla_shard_loop){.parent = parent};
   return (uint32_t)p->loop_count++;
 }

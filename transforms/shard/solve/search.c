@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "transforms/shard/solve/prices.h"
+#include "transforms/shard/solve/room.h"
 
 enum { PRICES = 48, BISECTIONS = 12, ROUNDS = 8 };
 
@@ -155,13 +156,9 @@ typedef struct tree {
 } tree;
 
 static bool add_open(tree *t, open_node node) {
-  if (t->count == t->capacity) {
-    const size_t capacity = t->capacity ? 2 * t->capacity : 64;
-    open_node *more = realloc(t->nodes, capacity * sizeof *more);
-    if (!more) return false;
-    t->nodes = more;
-    t->capacity = capacity;
-  }
+  void *room = nabla_room(t->nodes, t->count, &t->capacity, sizeof *t->nodes);
+  if (!room) return false;
+  t->nodes = room;
   t->nodes[t->count++] = node;
   return true;
 }
