@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "nabla/derivative.h"
 #include "nabla/function.h"
@@ -305,6 +306,44 @@ Test(function_emit, what_is_refused) {
       nabla_function_emit(function, NABLA_EMIT_SO, &wrong, &sink, &diag),
       NABLA_INVALID_ARGUMENT);
   cr_expect(!blob.bytes);
+}
+
+static nabla_status refuse_bytes(void *self, const void *data, size_t size,
+                                 nabla_diag *failure) {
+  (void)data, (void)size, (void)failure;
+  ++*(int *)self;
+  return NABLA_IO;
+}
+
+/* Neither the sink nor the file of captured arrays gets anything, and the same
+ * call with the mistake mended needs no `force`. */
+Test(function_emit, failures_leave_nothing) {
+  affine p = parameters();
+  nabla_blob blob = {0};
+  const nabla_compile_options compile = {.struct_size = sizeof compile,
+                                         .target = "no-such-cpu"};
+  const nabla_function_emit_options values = {.captured = captured};
+  function = make_function(forward, &p, (nabla_function_options){0});
+  (void)call(function, draw(7, 3, COLUMNS), nabla_scalar(scope, 3));
+  refuse(
+      function,
+      (nabla_function_emit_options){.captured = captured, .compile = &compile},
+      NABLA_INVALID_ARGUMENT, "no-such-cpu");
+  cr_expect(access(captured, F_OK), "there is a file of captured arrays");
+  cr_expect_eq(emit(function, NABLA_EMIT_OBJ, values, &blob), NABLA_OK, "%s",
+               diag.what);
+  cr_expect(blob.size && !access(captured, F_OK));
+  nabla_blob_release(&blob);
+  /* and the sink's own failure is the status, with all of the program at once
+   */
+  int calls = 0;
+  const nabla_sink broken = {refuse_bytes, &calls};
+  const nabla_function_emit_options again = {
+      .struct_size = sizeof again, .captured = captured, .force = 1};
+  cr_expect_eq(
+      nabla_function_emit(function, NABLA_EMIT_OBJ, &again, &broken, &diag),
+      NABLA_IO);
+  cr_expect_eq(calls, 1);
 }
 
 Test(function_emit, derivatives) {

@@ -12,6 +12,7 @@ typedef struct emitting {
   const nabla_function_emit_options *options;
   nabla_traced *traced; /* given back at the end */
   nabla_buffer text;
+  nabla_buffer code; /* with `captured`: kept until that file is there */
   nabla_diag *diag;
 } emitting;
 
@@ -103,20 +104,23 @@ static nabla_status write_captured(const emitting *e, const captured_tree *c) {
                           e->diag);
 }
 
+static nabla_status check_captured(const emitting *e) {
+  if (!e->options->captured || nabla_traced_array_count(e->traced))
+    return NABLA_OK;
+  return nabla_fail(e->diag, NABLA_INVALID_ARGUMENT,
+                    "the function %s captures no arrays%s: there is nothing "
+                    "to write to %.180s",
+                    e->function->options.name,
+                    e->traced->capture_count
+                        ? ", and its numbers are constants of the program"
+                        : "",
+                    e->options->captured);
+}
+
 static nabla_status save_captured(const emitting *e) {
   void *items = NULL, *names = NULL, *texts = NULL;
   const nabla_allocator *allocator = e->function->allocator;
   const size_t count = nabla_traced_array_count(e->traced);
-  if (!e->options->captured) return NABLA_OK;
-  if (!count)
-    return nabla_fail(e->diag, NABLA_INVALID_ARGUMENT,
-                      "the function %s captures no arrays%s: there is nothing "
-                      "to write to %.180s",
-                      e->function->options.name,
-                      e->traced->capture_count
-                          ? ", and its numbers are constants of the program"
-                          : "",
-                      e->options->captured);
   nabla_status status =
       nabla_alloc(allocator, count, sizeof(nabla_tree), &items, e->diag);
   if (!status)
@@ -133,20 +137,39 @@ static nabla_status save_captured(const emitting *e) {
 
 /* ---- programs ---- */
 
-static nabla_status add_text(void *self, const void *data, size_t size,
-                             nabla_diag *diag) {
+static nabla_status add_bytes(void *self, const void *data, size_t size,
+                              nabla_diag *diag) {
   return nabla_buffer_append(self, data, size, diag);
 }
 
 static nabla_status write_text(emitting *e) {
   nabla_recorder *recorder;
-  const nabla_sink sink = {add_text, &e->text};
+  const nabla_sink sink = {add_bytes, &e->text};
   NABLA_TRY(
       nabla_engine_take_recorder(e->function->engine, &recorder, e->diag));
   const nabla_status status = nabla_traced_print(
       e->function, e->traced, recorder, true, &sink, e->diag);
   nabla_engine_give_recorder(e->function->engine, recorder);
   return status;
+}
+
+static nabla_status compile(emitting *e, nabla_emission emission,
+                            const nabla_sink *sink) {
+  const nabla_function *function = e->function;
+  return nabla_engine_emit(function->engine, &e->text, function->options.name,
+                           e->options->compile, e->traced->policy, emission,
+                           sink, e->diag);
+}
+
+/* A program that cannot be compiled leaves no file of captured arrays, and a
+ * file that cannot be written gives the sink nothing. */
+static nabla_status write_both(emitting *e, nabla_emission emission,
+                               const nabla_sink *sink) {
+  const nabla_sink kept = {add_bytes, &e->code};
+  if (!e->options->captured) return compile(e, emission, sink);
+  NABLA_TRY(compile(e, emission, &kept));
+  NABLA_TRY(save_captured(e));
+  return sink->write(sink->self, e->code.data, e->code.size, e->diag);
 }
 
 nabla_status nabla_function_emit(nabla_function *function,
@@ -161,14 +184,13 @@ nabla_status nabla_function_emit(nabla_function *function,
   NABLA_REQUIRE_SIZE(options, "options of a program", diag);
   emitting e = {.function = function, .options = options, .diag = diag};
   nabla_buffer_init(&e.text, function->allocator, "a program", SIZE_MAX / 2);
+  nabla_buffer_init(&e.code, function->allocator, "a program", SIZE_MAX / 2);
   nabla_status status = take(&e);
+  if (!status) status = check_captured(&e);
   if (!status) status = write_text(&e);
-  if (!status) status = save_captured(&e);
-  if (!status)
-    status = nabla_engine_emit(function->engine, &e.text,
-                               function->options.name, options->compile,
-                               e.traced->policy, emission, sink, diag);
+  if (!status) status = write_both(&e, emission, sink);
   if (e.traced) nabla_function_give(function, e.traced);
   nabla_buffer_deinit(&e.text);
+  nabla_buffer_deinit(&e.code);
   return status;
 }
