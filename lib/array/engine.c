@@ -238,6 +238,16 @@ void nabla_engine_give_recorder(nabla_engine *engine,
 
 /* ---- compilers ---- */
 
+/* Takes a compiler back, or, where it is NULL, the place of one that could not
+ * be made. Threads wait for either. The lock is held. */
+static void give_compiler(nabla_engine *engine, nabla_compiler *compiler) {
+  if (compiler)
+    engine->compilers[engine->compiler_idle++] = compiler;
+  else
+    engine->compiler_count--;
+  pthread_cond_broadcast(&engine->changed);
+}
+
 /* Lends a compiler; the lock is held. */
 static nabla_status take_compiler(nabla_engine *engine, nabla_compiler **out,
                                   nabla_diag *diag) {
@@ -253,7 +263,7 @@ static nabla_status take_compiler(nabla_engine *engine, nabla_compiler **out,
   const nabla_status status =
       nabla_compiler_create(&engine->compiler, &engine->environment, out, diag);
   pthread_mutex_lock(&engine->lock);
-  if (status) engine->compiler_count--;
+  if (status) give_compiler(engine, NULL);
   return status;
 }
 
@@ -295,7 +305,7 @@ static nabla_status compile(nabla_engine *engine, nabla_program *program,
   nabla_buffer_deinit(&bytecode);
   const double spent = nabla_milliseconds() - start;
   pthread_mutex_lock(&engine->lock);
-  engine->compilers[engine->compiler_idle++] = compiler;
+  give_compiler(engine, compiler);
   engine->counts.compile_ms += spent;
   return status;
 }
@@ -317,8 +327,7 @@ nabla_status nabla_engine_emit(nabla_engine *engine, const nabla_buffer *text,
                            &used, emission, sink, diag);
   status = explain(compiler, status, diag);
   pthread_mutex_lock(&engine->lock);
-  engine->compilers[engine->compiler_idle++] = compiler;
-  pthread_cond_broadcast(&engine->changed);
+  give_compiler(engine, compiler);
   pthread_mutex_unlock(&engine->lock);
   return status;
 }
