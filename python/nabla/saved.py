@@ -6,16 +6,17 @@ import inspect
 import json
 import os
 import threading
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import _c
 from ._errors import Exists, InputOutput, InvalidArgument, Unsupported
 from ._library import LIB, Handle, byref, call, create, new_diag, to_path
 from ._scopes import compile_options, engine
 from .functions import Function, split_word, _Trace
-from .trees import LEAF, NONE, CTree, Structure, closed, flatten
+from .trees import COUNTED, LEAF, NONE, CTree, Structure, closed, flatten
 
 _KINDS = ("POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "VAR_POSITIONAL", "KEYWORD_ONLY")
+_LEAVES = {structure[-1]: structure for structure in (LEAF, COUNTED, NONE)}
 
 
 # ---- structures as JSON ----
@@ -40,7 +41,7 @@ def _class(type_: type) -> str:
 def _write(structure: Structure) -> Any:
     kind = structure[0]
     if kind in ("leaf", "none"):
-        return kind
+        return structure[-1]  # "counted", for COUNTED
     if kind == "static":
         return {"static": _value(structure[2])}
     children = [_write(child) for child in structure[-1]]
@@ -57,8 +58,8 @@ def _read_value(value: Any) -> Any:
 
 
 def _read(text: Any) -> Structure:
-    if text in ("leaf", "none"):
-        return LEAF if text == "leaf" else NONE
+    if isinstance(text, str):
+        return _LEAVES[text]
     if "static" in text:
         value = _read_value(text["static"])
         return ("static", type(value), value)
@@ -73,6 +74,22 @@ def _read(text: Any) -> Structure:
     if text["names"] is None:
         return ("items", found, children)
     return ("fields", found, tuple(text["names"]), children)
+
+
+def _common(structures: Sequence[Structure]) -> Optional[Structure]:
+    """The structure that all have, where a leaf is COUNTED that is so in all; None if they
+    differ."""
+    first = structures[0]
+    if all(structure == first for structure in structures):
+        return first
+    if all(structure[0] == "leaf" for structure in structures):
+        return LEAF
+    if first[0] not in ("items", "fields") or any(
+            structure[:-1] != first[:-1] or len(structure[-1]) != len(first[-1])
+            for structure in structures):
+        return None
+    children = tuple(map(_common, zip(*[structure[-1] for structure in structures])))
+    return None if None in children else first[:-1] + (children,)
 
 
 # ---- notes ----
@@ -131,6 +148,9 @@ def emit_function(function: Function, path: Any, args: Tuple[Any, ...],
     folder = os.path.dirname(name)
     if folder and not os.path.isdir(folder):
         raise InputOutput("%s: there is no folder %s" % (name, folder))
+    if captured is not None and os.path.realpath(to_path(captured)) == \
+            os.path.realpath(to_path(name)):
+        raise InvalidArgument("%s is the program: captured names another file" % name)
     handle = function._started()
     compile_ = compile_options(options) if options else None
     how = _c.nabla_function_emit_options(
@@ -243,8 +263,8 @@ class Loaded(Function):
         for structure, types, results in note["results"]:
             key = (_read(structure), tuple(tuple(type_) for type_ in types))
             self._results[key] = _read(results)
-        found = set(self._results.values())
-        self._only = found.pop() if len(found) == 1 else None
+        found = list(self._results.values())
+        self._only = _common(found) if found else None
 
     def _create(self) -> Handle:
         raise NotImplementedError

@@ -114,6 +114,41 @@ class Saved(unittest.TestCase):
         outer = nb.function(lambda p, x: loaded(p, x) + nb.call_function(loaded, p, x))
         self.assertAlmostEqual(outer(params, x).item(), 2 * value, places=2)
 
+    def test_results_without_tangents(self):
+        f = nb.function(lambda x: {"a": x * x, "b": nb.argmax(x, 0), "c": [x > 0, x.sum()]})
+        for lengths in ((3,), (3, 5)):  # one signature, and several
+            for length in lengths:
+                f(f32(length))
+            f.save(self.path, force=True)
+            loaded = nb.load_function(self.path)
+            for length in lengths:
+                x = f32(length)
+                values, tangents = nb.jvp(loaded)(x, tangents=x)
+                self.assertEqual(values["b"].item(), x.argmax())
+                self.assertIsNone(tangents["b"])
+                self.assertIsNone(tangents["c"][0])
+                np.testing.assert_allclose(tangents["a"].numpy(), 2 * x * x, rtol=1e-6)
+        g = nb.function(lambda x: x + x)  # of integers in one signature only
+        g(f32(3)), g(np.arange(3))
+        g.save(self.path, force=True)
+        _, tangent = nb.jvp(nb.load_function(self.path))(x[:3], tangents=x[:3])
+        np.testing.assert_allclose(tangent.numpy(), 2 * x[:3], rtol=1e-6)
+
+    def test_failed_programs_leave_nothing(self):
+        f = nb.function(lambda x: nb.linear(x, W))
+        f(f32(2, 4))
+        program, values = self.path + ".so", self.path + ".safetensors"
+        link = os.path.join(self.folder.name, "link")
+        os.symlink(self.folder.name, link)
+        for same in (program, os.path.join(link, os.path.basename(program))):
+            with self.assertRaisesRegex(nb.InvalidArgument, "names another file"):
+                f.emit(program, captured=same, force=True)
+        with self.assertRaises(nb.InvalidArgument):
+            f.emit(program, captured=values, target="bogus-cpu")
+        self.assertEqual(os.listdir(self.folder.name), ["link"])
+        f.emit(program, captured=values)
+        self.assertEqual(len(os.listdir(self.folder.name)), 3)
+
     def test_derivatives_are_saved(self):
         params, x = {"w": f32(3, 4), "b": f32(3)}, f32(5, 4)
         step = nb.value_and_grad(loss)
