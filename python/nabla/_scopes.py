@@ -102,8 +102,8 @@ def _start(max_programs: int, max_bytes: int, compilers: int, threads: Any,
         cache=cache.encode() if cache is not None else None)
     how = _c.nabla_engine_options(
         struct_size=ctypes.sizeof(_c.nabla_engine_options), max_programs=max_programs,
-        max_bytes=max_bytes, compilers=compilers, comm=_engine.comm, compiler=ctypes.addressof(compiler),
-        compile=ctypes.addressof(compile_))
+        max_bytes=max_bytes, compilers=compilers, comm=_engine.comm if processes else 0,
+        compiler=ctypes.addressof(compiler), compile=ctypes.addressof(compile_))
     pool = handle_of(threads)
     env = environment(pool)
     handle = create(LIB.nabla_engine_create, byref(how), byref(env))

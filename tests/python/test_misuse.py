@@ -215,7 +215,33 @@ ENDS = {
 }
 
 
+# an engine that cannot be made with processes, then one without
+RETRY = """
+import nabla as nb
+from nabla import _scopes
+made, seen = _scopes.create, []
+def create(function, *arguments):
+    if function is _scopes.LIB.nabla_comm_mpi:
+        return 1
+    if function is _scopes.LIB.nabla_engine_create:
+        seen.append(arguments[0]._obj.comm)
+        raise nb.InvalidArgument("refused")
+    return made(function, *arguments)
+_scopes.create, _scopes.atexit.register = create, lambda leave: None
+for processes in (True, False):
+    try:
+        nb.configure(processes=processes)
+    except nb.InvalidArgument:
+        pass
+_scopes._engine.comm = 0
+assert seen == [1, None], seen
+"""
+
+
 class Ends(unittest.TestCase):
+    def test_a_refused_engine_leaves_no_processes(self):
+        subprocess.run([sys.executable, "-c", RETRY], check=True)
+
     def test_interpreter_exit(self):
         head = ("import numpy as np, nabla as nb\n"
                 "w = nb.quantize_array(np.ones((64, 128), np.float32), 'nf4')\n")
