@@ -5,6 +5,7 @@ import importlib
 import inspect
 import json
 import os
+import secrets
 import threading
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -139,7 +140,7 @@ def emit_function(function: Function, path: Any, args: Tuple[Any, ...],
     if not isinstance(kwargs, Mapping):
         raise TypeError("emit() takes arguments by name as a dictionary, not %r" %
                         type(kwargs).__name__)
-    name = os.fspath(path)
+    name = os.fsdecode(path)
     suffix = os.path.splitext(name)[1]
     if suffix not in _EMISSIONS:
         raise InvalidArgument("%s ends in none of %s" % (name, ", ".join(_EMISSIONS)))
@@ -175,22 +176,33 @@ def emit_function(function: Function, path: Any, args: Tuple[Any, ...],
         else:
             call(LIB.nabla_function_emit, handle.value, _EMISSIONS.index(suffix),
                  byref(how), byref(sink))
-        _write_file(name, ctypes.string_at(blob.bytes, blob.size))
+        _write_file(name, ctypes.string_at(blob.bytes, blob.size), force)
     finally:
         LIB.nabla_blob_release(byref(blob))
 
 
-def _write_file(path: str, data: bytes) -> None:
-    """The file stands under its name when it is complete."""
-    temporary = "%s.%d.tmp" % (path, os.getpid())
+def _write_file(path: str, data: bytes, force: bool) -> None:
+    """The file stands under its name when it is complete, and on the disk."""
+    name = os.path.join(os.path.dirname(path), ".nabla-%s.tmp" % secrets.token_hex(8))
+    temporary = None
     try:
-        with open(temporary, "wb") as out:
+        with open(name, "xb") as out:
+            temporary = name
             out.write(data)
-        os.replace(temporary, path)
+            out.flush()
+            os.fsync(out.fileno())
+        if force:
+            os.replace(name, path)
+            temporary = None
+        else:
+            os.link(name, path)
+    except FileExistsError:
+        raise Exists("%s exists: force=True replaces it" % path) from None
     except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
         raise InputOutput("%s: cannot be written: %s" % (path, error.strerror)) from error
+    finally:
+        if temporary is not None:
+            os.unlink(temporary)
 
 
 # ---- loaded functions ----

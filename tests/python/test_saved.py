@@ -149,6 +149,25 @@ class Saved(unittest.TestCase):
         f.emit(program, captured=values)
         self.assertEqual(len(os.listdir(self.folder.name)), 3)
 
+    def test_programs_are_written_whole_or_not_at_all(self):
+        from nabla.saved import _write_file
+        f = nb.function(lambda x: x + 1)
+        f(f32(3))
+        program = self.path + ".mlir"
+        f.emit(os.fsencode(program))
+        with open(program, "rb") as file:
+            whole = file.read()
+        with self.assertRaisesRegex(nb.Exists, "f.nabla.mlir exists"):  # made meanwhile
+            _write_file(program, b"other", False)
+        with self.assertRaises(TypeError):
+            _write_file(program, "no bytes", True)
+        os.mkdir(self.path + ".o")
+        with self.assertRaisesRegex(nb.InputOutput, "f.nabla.o: cannot be written"):
+            f.emit(self.path + ".o", force=True)
+        with open(program, "rb") as file:
+            self.assertEqual(file.read(), whole)
+        self.assertEqual(len(os.listdir(self.folder.name)), 2)
+
     def test_derivatives_are_saved(self):
         params, x = {"w": f32(3, 4), "b": f32(3)}, f32(5, 4)
         step = nb.value_and_grad(loss)
