@@ -141,7 +141,11 @@ static nabla_status derive(nabla_compiler *compiler, char **text, size_t *size,
   if (found)
     fprintf(out, "%.*sprivate %s", (int)(found - derived.bytes), derived.bytes,
             found);
-  if (!status && (!found || fclose(out))) status = NABLA_NO_MEMORY;
+  if (!status && (!out || fclose(out))) status = NABLA_NO_MEMORY;
+  if (!status && !found) {
+    snprintf(diag->what, sizeof diag->what, "the derivative has no @decoder");
+    status = NABLA_CORRUPT;
+  }
   nabla_blob_release(&derived);
   return status;
 }

@@ -540,8 +540,8 @@ NABLA_API nabla_array *nabla_scatter(nabla_array *x, nabla_array *indices,
                                      const nabla_gather_dims *dims);
 /* The elements of x at indices of a dimension, in place of which the result has
  * the dimensions of the indices. Indices below 0 count from the end, those
- * beyond are moved inside. Of a dimension without elements none are taken: the
- * indices are none. */
+ * beyond are moved inside. A dimension of size 0 takes only indices of a shape
+ * without elements. */
 NABLA_API nabla_array *nabla_take(nabla_array *x, nabla_array *indices,
                                   int64_t dim);
 /* x with these elements replaced by values or combined with them, in the order

@@ -197,11 +197,17 @@ typedef struct nabla_function_emit_options {
  * dimensions are sizes that are not known. On a mesh arguments and results are
  * whole.
  * @param options  NULL for the defaults
- * @return as nabla_emit_text, nabla_tree_write and, where trees are given,
- *         nabla_function_session;
+ * On failure no file of captured arrays is written, but where the sink fails.
+ * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  no signature yet, or several, and no trees;
  *                                 a file for captured arrays where there are
- *                                 none
+ *                                 none; options, or a program that cannot be
+ *                                 compiled, with the first error
+ *         NABLA_UNSUPPORTED       no linker is there, or an encoding that
+ *                                 nabla_tree_write refuses
+ *         NABLA_EXISTS            the file `captured`, without `force`
+ *         NABLA_IO, NABLA_TOO_LARGE, NABLA_NO_MEMORY
+ *         and what the sink, and where trees are given the tracing, returned.
  * Thread-safe. */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_function_emit(nabla_function *function, nabla_emission emission,

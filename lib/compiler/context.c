@@ -103,9 +103,9 @@ static void report(nabla_context *context, MlirDiagnostic diagnostic) {
   mlirDiagnosticPrint(diagnostic, add_chunk, &message);
   nabla_text_add(&text, ": %s: %s", severity_name(severity),
                  message.data ? message.data : "");
-  /* MLIR adds the whole operation in its generic form: for nabla-opt */
   if (severity == MlirDiagnosticError && !*context->error && message.data)
     (void)snprintf(context->error, sizeof context->error, "%s", message.data);
+  /* MLIR adds the whole operation in its generic form: for nabla-opt */
   int wanted = !message.data || severity != MlirDiagnosticNote ||
                strncmp(message.data, "see current operation", 21);
   if (wanted && !text.failed) {
