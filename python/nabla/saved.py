@@ -1,5 +1,6 @@
 """Functions in files: what Python keeps of them, and functions that were loaded."""
 import ctypes
+import errno
 import functools
 import importlib
 import inspect
@@ -181,6 +182,21 @@ def emit_function(function: Function, path: Any, args: Tuple[Any, ...],
         LIB.nabla_blob_release(byref(blob))
 
 
+def _link(name: str, path: str) -> bool:
+    """Whether the file has the other name too, which is new; False: it is new, but the
+    file system has no links."""
+    try:
+        os.link(name, path)
+        return True
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EMLINK, errno.EINVAL, errno.ENOSYS,
+                               errno.EOPNOTSUPP):
+            raise
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    return False
+
+
 def _write_file(path: str, data: bytes, force: bool) -> None:
     """The file stands under its name when it is complete, and on the disk."""
     name = os.path.join(os.path.dirname(path), ".nabla-%s.tmp" % secrets.token_hex(8))
@@ -191,11 +207,9 @@ def _write_file(path: str, data: bytes, force: bool) -> None:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        if force:
+        if force or not _link(name, path):
             os.replace(name, path)
             temporary = None
-        else:
-            os.link(name, path)
     except FileExistsError:
         raise Exists("%s exists: force=True replaces it" % path) from None
     except OSError as error:

@@ -1,9 +1,11 @@
 """Functions in files."""
+import errno
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from collections import namedtuple
 
 import numpy as np
@@ -159,6 +161,11 @@ class Saved(unittest.TestCase):
             whole = file.read()
         with self.assertRaisesRegex(nb.Exists, "f.nabla.mlir exists"):  # made meanwhile
             _write_file(program, b"other", False)
+        with unittest.mock.patch("os.link", side_effect=OSError(errno.EPERM, "no links")):
+            with self.assertRaisesRegex(nb.Exists, "f.nabla.mlir exists"):
+                _write_file(program, b"other", False)
+            os.unlink(program)
+            _write_file(program, whole, False)
         with self.assertRaises(TypeError):
             _write_file(program, "no bytes", True)
         os.mkdir(self.path + ".o")
