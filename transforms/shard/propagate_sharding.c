@@ -49,13 +49,13 @@ static void remark(MlirLocation location, const char *format, const char *first,
 /* Says why a value is divided less than was asked: users see a warning. */
 static void say_less(const propagation *p, MlirLocation location,
                      const nabla_division *layout, const char *why) {
-  const char *got = nabla_layout_format(&p->shard, layout).data;
+  const nabla_layout_text got = nabla_layout_format(&p->shard, layout);
   char text[4 * NABLA_MESSAGE_SIZE];
-  remark(location, "is divided as %s: %s", got, why);
+  remark(location, "is divided as %s: %s", got.data, why);
   if (!*p->option) return;
   snprintf(text, sizeof text,
            "--shard '%s': argument '%s' is divided as %s: %s", p->option,
-           p->argument, got, why);
+           p->argument, got.data, why);
   nablaEmitWarning(location, text);
 }
 
