@@ -40,11 +40,11 @@ static bool list_parts(MlirBlock block, bindings *out) {
   out->order = calloc(out->count + 1, sizeof *out->order);
   out->parts = calloc(out->count + 1, sizeof *out->parts);
   if (!out->order || !out->parts) return false;
-  size_t at = 0;
-  for (op = first; !mlirOperationIsNull(op);
-       op = mlirOperationGetNextInBlock(op)) {
+  op = first;
+  for (size_t at = 0; at < out->count; at++) {
     out->order[at] = op;
-    out->parts[at++].op = op.ptr;
+    out->parts[at].op = op.ptr;
+    op = mlirOperationGetNextInBlock(op);
   }
   qsort(out->parts, out->count, sizeof *out->parts, by_address);
   return true;

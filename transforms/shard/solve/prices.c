@@ -30,8 +30,10 @@ bool nabla_choice_prices_init(nabla_choice_prices *p,
     return false;
   p->priced.nodes = p->nodes;
   p->priced.edges = p->edges;
-  memcpy(p->nodes, given->nodes, given->node_count * sizeof *p->nodes);
-  memcpy(p->edges, given->edges, given->edge_count * sizeof *p->edges);
+  if (given->node_count)
+    memcpy(p->nodes, given->nodes, given->node_count * sizeof *p->nodes);
+  if (given->edge_count)
+    memcpy(p->edges, given->edges, given->edge_count * sizeof *p->edges);
   for (size_t i = 0; i < given->load_count; i++) {
     const nabla_choice_load *l = &given->loads[i];
     const double **costs =
