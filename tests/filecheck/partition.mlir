@@ -116,7 +116,10 @@ func.func @packed_whole(%w: !nabla.implicit<16x64xf32, #nabla.nf4<block = 64>> {
 // CHECK-SAME: scale = #nabla.dynamic8<block = 256>
 // CHECK: %[[P:.*]]:2 = nabla.unpack %arg1
 // CHECK-NEXT: %[[S:.*]] = nabla.materialize %[[P]]#1
-// CHECK-NEXT: nabla.pack %[[P]]#0, %[[S]]
+// CHECK-NEXT: %[[C:.*]] = nabla.reshape %[[P]]#0
+// CHECK-NEXT: nabla.all_slice %[[C]]
+// CHECK: %[[R:.*]] = nabla.reshape %[[S]]
+// CHECK-NEXT: nabla.all_slice %[[R]]
 // CHECK: nabla.pack {{.*}} -> !nabla.implicit<8x256xf32, #nabla.nf4<block = 64>>
 !nested = !nabla.implicit<16x256xf32, #nabla.nf4<block = 64, scale = #nabla.dynamic8<block = 256>>>
 nabla.mesh @m <["a"=2]>

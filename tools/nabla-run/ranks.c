@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "lib/base/cpus.h"
-#include "lib/runtime/program/executable_internal.h"
 #include "tools/nabla-run/run.h"
 
 struct run_rank {
@@ -75,7 +74,7 @@ static uint64_t others_of(const run *r) {
 }
 
 nabla_status run_check_ranks(const run *r, nabla_diag *diag) {
-  const uint32_t wanted = r->executable->manifest.ranks;
+  const uint32_t wanted = nabla_executable_ranks(r->executable);
   const uint64_t threads = r->settings->ranks ? r->settings->ranks : 1;
   const uint64_t ranks = r->comm ? nabla_comm_size(r->comm) : threads;
   if (wanted == ranks || (wanted <= 1 && ranks == 1)) return NABLA_OK;

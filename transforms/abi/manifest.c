@@ -320,7 +320,7 @@ static void put_function(nabla_json_out *out, MlirOperation function,
                    ? nabla_layout_of_argument(shard, function, i,
                                               mlirFunctionTypeGetInput(type, i))
                    : nabla_layout_whole(mlirFunctionTypeGetInput(type, i))};
-    put_argument(out, nabla_manifest_argument(function, i, fallback),
+    put_argument(out, nabla_argument_name(function, i, fallback),
                  mlirFunctionTypeGetInput(type, i),
                  nabla_state_name(function, NABLA_ARGUMENTS, i),
                  nabla_donated_is(function, i), &pieces);
@@ -381,28 +381,19 @@ static bool describe(MlirOperation op, MlirOperation function,
   return good;
 }
 
-static bool is_mesh(MlirOperation op) { return nabla_is(op, "nabla.mesh"); }
-
-static bool write_devices(MlirOperation mesh, void *self) {
-  nabla_json_out *out = self;
+/* The number of ranks, and their order in the mesh. */
+static void write_mesh(const nabla_grid *grid, nabla_json_out *out) {
   const MlirAttribute devices =
-      mlirOperationGetAttributeByName(mesh, nabla_ref("devices"));
-  if (mlirAttributeIsNull(devices)) return true;
+      mlirOperationGetAttributeByName(grid->op, nabla_ref("devices"));
+  nabla_json_out_key(out, "ranks");
+  nabla_json_out_u64(out, (uint64_t)grid->mesh.devices);
+  if (mlirAttributeIsNull(devices)) return;
   nabla_json_out_key(out, "devices");
   nabla_json_out_array(out);
   for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(devices); i++)
     nabla_json_out_u64(out, (uint64_t)mlirIntegerAttrGetValueInt(
                                 mlirArrayAttrGetElement(devices, i)));
   nabla_json_out_array_end(out);
-  return true;
-}
-
-/* The number of ranks, and their order in the mesh. */
-static void write_mesh(MlirOperation module, const nabla_mesh *mesh,
-                       nabla_json_out *out) {
-  nabla_json_out_key(out, "ranks");
-  nabla_json_out_u64(out, (uint64_t)mesh->devices);
-  (void)nabla_ops_each(module, is_mesh, write_devices, out);
 }
 
 MlirLogicalResult nabla_run_manifest(MlirOperation op,
@@ -429,7 +420,7 @@ MlirLogicalResult nabla_run_manifest(MlirOperation op,
   for (size_t i = 0; i < all.count; i++)
     good = describe(op, all.ops[i], meshes ? &shard : NULL, &out) && good;
   nabla_json_out_array_end(&out);
-  if (meshes) write_mesh(op, &shard.mesh, &out);
+  if (meshes) write_mesh(&shard, &out);
   nabla_json_out_object_end(&out);
   for (size_t i = 0; i < all.count; i++) { /* LLVM would warn of them */
     nabla_state_strip(all.ops[i], NABLA_ARGUMENTS, "nabla.name");

@@ -3,11 +3,11 @@
 
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/utf8.h"
+#include "transforms/state/state.h"
 
 #define NAME_SHOWN 100 /* bytes of a name in an error */
 
@@ -74,24 +74,6 @@ bool nabla_manifest_check_function(MlirOperation function) {
 
 /* ---- arguments ---- */
 
-/* The attribute `nabla.name` of an argument, null where there is none. */
-static MlirAttribute written(MlirOperation function, intptr_t index) {
-  MlirAttribute all =
-      mlirOperationGetAttributeByName(function, nabla_ref("arg_attrs"));
-  if (mlirAttributeIsNull(all)) return all;
-  return mlirDictionaryAttrGetElementByName(mlirArrayAttrGetElement(all, index),
-                                            nabla_ref("nabla.name"));
-}
-
-MlirStringRef nabla_manifest_argument(MlirOperation function, intptr_t index,
-                                      char fallback[32]) {
-  MlirAttribute name = written(function, index);
-  if (!mlirAttributeIsNull(name) && mlirAttributeIsAString(name))
-    return mlirStringAttrGetValue(name);
-  snprintf(fallback, 32, "arg%d", (int)index);
-  return nabla_ref(fallback);
-}
-
 typedef struct named {
   MlirStringRef name;
   intptr_t index;
@@ -109,8 +91,10 @@ static int compare(const void *a, const void *b) {
 }
 
 static bool is_text(MlirOperation function, intptr_t index) {
-  return nabla_name_check(function, written(function, index), "nabla.name",
-                          "argument", index, "x");
+  return nabla_name_check(
+      function,
+      nabla_state_attribute(function, NABLA_ARGUMENTS, index, "nabla.name"),
+      "nabla.name", "argument", index, "x");
 }
 
 /* Reports the first name that two of them have. */
@@ -138,7 +122,7 @@ bool nabla_manifest_check_arguments(MlirOperation function) {
   for (intptr_t i = 0; i < count && good; i++) {
     good = is_text(function, i);
     all[i].index = i;
-    all[i].name = nabla_manifest_argument(function, i, fallbacks[i]);
+    all[i].name = nabla_argument_name(function, i, fallbacks[i]);
   }
   if (good) {
     qsort(all, (size_t)count, sizeof *all, compare);

@@ -4,10 +4,6 @@
 
 #include "transforms/ir/ir.h"
 
-/* `nabla.name` of an argument of a func.func, or "arg3". */
-MlirStringRef nabla_manifest_argument(MlirOperation function, intptr_t index,
-                                      char fallback[32]);
-
 /* Whether a func.func has a name that compiled code can have; reported. */
 bool nabla_manifest_check_function(MlirOperation function);
 

@@ -12,6 +12,7 @@
 #include "transforms/autodiff/calls.h"
 #include "transforms/autodiff/rules.h"
 #include "transforms/ir/block_index.h"
+#include "transforms/ir/functions.h"
 #include "transforms/simplify/simplify_views.h"
 
 #define KIND "absent"
@@ -158,7 +159,7 @@ static bool remove_absent(nabla_derived *d, MlirOperation function,
     if (good && !given[i]) mlirBlockEraseArgument(r.entry, (unsigned)i);
   }
   nabla_value_map_deinit(&r.absent);
-  return good && nabla_signature_update(function);
+  return good && nabla_function_update_type(function);
 }
 
 bool nabla_rule_may_lack(MlirType type) {

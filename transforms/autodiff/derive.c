@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "dialect/control.h"
-#include "transforms/abi/manifest_names.h"
 #include "transforms/autodiff/forward.h"
 #include "transforms/autodiff/loops.h"
 #include "transforms/autodiff/reverse.h"
@@ -17,6 +16,7 @@
 #include "transforms/dispatch/rules.h"
 #include "transforms/ir/build_control.h"
 #include "transforms/ir/components.h"
+#include "transforms/ir/functions.h"
 #include "transforms/state/state.h"
 
 enum { MAX_DEPTH = 64 }; /* of calls: recursion has no derivative */
@@ -327,25 +327,6 @@ static void set_attributes(MlirOperation function, const char *key,
   free(a->list);
 }
 
-bool nabla_signature_update(MlirOperation function) {
-  MlirBlock entry = nabla_region_block(function, 0);
-  MlirOperation end = nabla_block_end(entry);
-  const intptr_t in = mlirBlockGetNumArguments(entry);
-  const intptr_t out = mlirOperationGetNumOperands(end);
-  MlirType *types = calloc((size_t)(in + out) + 1, sizeof *types);
-  if (!types) return false;
-  for (intptr_t i = 0; i < in; i++)
-    types[i] = mlirValueGetType(mlirBlockGetArgument(entry, i));
-  for (intptr_t i = 0; i < out; i++)
-    types[in + i] = mlirValueGetType(mlirOperationGetOperand(end, i));
-  mlirOperationSetAttributeByName(
-      function, nabla_ref("function_type"),
-      mlirTypeAttrGet(mlirFunctionTypeGet(nabla_op_context(function), in, types,
-                                          out, types + in)));
-  free(types);
-  return true;
-}
-
 /* Values that the function returns, with their attributes. */
 typedef struct outputs {
   nabla_value_list values;
@@ -376,7 +357,7 @@ static bool set_outputs(const copy *c, outputs *o, attributes *arguments,
   if (good) {
     mlirOperationSetOperands(c->end, (intptr_t)o->values.count,
                              o->values.values);
-    good = nabla_signature_update(c->function);
+    good = nabla_function_update_type(c->function);
     set_attributes(c->function, NABLA_RESULTS, &o->attributes);
     set_attributes(c->function, NABLA_ARGUMENTS, arguments);
   } else {
@@ -434,7 +415,7 @@ static MlirValue checked(const copy *c, MlirValue gradient, nabla_wrt wrt) {
   for (intptr_t i = 0; i < shape.rank; i++)
     if (nabla_is_dynamic(shape.dims[i])) operands[count++] = shape.sizes[i];
   MlirStringRef name =
-      nabla_manifest_argument(c->how->function, wrt.argument, fallback);
+      nabla_argument_name(c->how->function, wrt.argument, fallback);
   MlirStringRef function = mlirStringAttrGetValue(
       mlirOperationGetAttributeByName(c->how->function, nabla_ref("sym_name")));
   (void)snprintf(text, sizeof text, "the gradient of @%.*s to '%.*s%s'",

@@ -49,10 +49,6 @@ typedef struct nabla_derive {
 
 #define NABLA_REVERSE_MARK "nabla.reverse"
 
-/* Sets the type of a function to that of its arguments and of what it returns.
- */
-bool nabla_signature_update(MlirOperation function);
-
 /* What a backward function is given of the values that it needs: all that it
  * uses; results of products and convolutions alone; none. What it is not given
  * it computes again from the arguments. */

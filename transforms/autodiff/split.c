@@ -10,6 +10,7 @@
 #include "dialect/ops.h"
 #include "transforms/autodiff/rules.h"
 #include "transforms/autodiff/saved.h"
+#include "transforms/ir/functions.h"
 #include "transforms/state/state.h"
 
 typedef struct split {
@@ -128,7 +129,7 @@ static bool make_forward(const split *s) {
     for (intptr_t i = mlirBlockGetNumArguments(h.entry); i-- > s->arguments;)
       mlirBlockEraseArgument(h.entry, (unsigned)i);
     nabla_unused_erase(s->d->module, h.entry);
-    good = good && nabla_signature_update(h.function);
+    good = good && nabla_function_update_type(h.function);
   } else if (h.entry.ptr) {
     (void)half_finish(&h, false);
   }
@@ -168,7 +169,7 @@ static bool make_backward(const split *s) {
     for (size_t i = s->s.mark + 1; i-- > 0;)
       if (i == s->s.mark || !s->s.needed[i]) nabla_op_erase(h.index.ops[i]);
     nabla_unused_erase(s->d->module, h.entry);
-    good = good && nabla_signature_update(h.function);
+    good = good && nabla_function_update_type(h.function);
   } else if (h.entry.ptr) {
     (void)half_finish(&h, false);
   }

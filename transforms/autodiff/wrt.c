@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "dialect/control.h"
-#include "transforms/abi/manifest_names.h"
 #include "transforms/autodiff/calls.h"
 #include "transforms/autodiff/rules.h"
+#include "transforms/state/state.h"
 
 MlirOperation nabla_derive_find(MlirOperation module, const char *name) {
   MlirOperation function = nabla_function_named(module, nabla_ref(name));
@@ -41,8 +41,7 @@ static intptr_t find_argument(const reading *r, MlirStringRef name) {
   const intptr_t count = mlirBlockGetNumArguments(r->entry);
   intptr_t number = 0;
   for (intptr_t i = 0; i < count; i++)
-    if (mlirStringRefEqual(nabla_manifest_argument(r->function, i, fallback),
-                           name))
+    if (mlirStringRefEqual(nabla_argument_name(r->function, i, fallback), name))
       return i;
   for (size_t i = 0; i < name.length; i++) {
     if (name.data[i] < '0' || name.data[i] > '9' || i > 8) return -1;

@@ -149,33 +149,14 @@ typedef struct request {
   bool failed; /* after an error */
 } request;
 
-/* `nabla.name` of an argument, or "arg3". */
-static MlirStringRef name_of(MlirOperation function, intptr_t index,
-                             char fallback[32]) {
-  MlirAttribute name =
-      nabla_state_attribute(function, NABLA_ARGUMENTS, index, "nabla.name");
-  if (!mlirAttributeIsNull(name) && mlirAttributeIsAString(name))
-    return mlirStringAttrGetValue(name);
-  snprintf(fallback, 32, "arg%td", index);
-  return nabla_ref(fallback);
-}
-
-/* The name of the state that an argument is; empty if it is none. */
-static MlirStringRef state_of(MlirOperation function, intptr_t index) {
-  MlirAttribute name =
-      nabla_state_attribute(function, NABLA_ARGUMENTS, index, NABLA_STATE);
-  return !mlirAttributeIsNull(name) && mlirAttributeIsAString(name)
-             ? mlirStringAttrGetValue(name)
-             : nabla_ref("");
-}
-
 /* Whether the pattern means an argument, by its name or by that of its state.
  */
 static bool is_meant(const request *r, MlirOperation function, intptr_t index) {
   char fallback[32];
-  const MlirStringRef state = state_of(function, index);
+  const MlirStringRef state =
+      nabla_state_name(function, NABLA_ARGUMENTS, index);
   return matches(r->text, r->pattern_size,
-                 name_of(function, index, fallback)) ||
+                 nabla_argument_name(function, index, fallback)) ||
          (state.length && matches(r->text, r->pattern_size, state));
 }
 
@@ -189,7 +170,7 @@ static bool check_argument(request *r, MlirOperation function, intptr_t index) {
   char message[NABLA_MESSAGE_SIZE], fallback[32];
   const nabla_sharding sharding = nabla_sharding_read(r->sharding);
   const MlirType type = mlirFunctionTypeGetInput(type_of(function), index);
-  const MlirStringRef name = name_of(function, index, fallback);
+  const MlirStringRef name = nabla_argument_name(function, index, fallback);
   nabla_mesh mesh;
   if (!nabla_mesh_read(find_mesh(r->module), &mesh, message)) return true;
   if (strcmp(sharding.mesh, mesh.name) ||
@@ -242,8 +223,8 @@ static void fail_unmet(const request *r) {
                                 : 0;
     for (intptr_t i = 0; i < inputs; i++, count++) {
       char fallback[32];
-      const MlirStringRef name = name_of(op, i, fallback),
-                          state = state_of(op, i),
+      const MlirStringRef name = nabla_argument_name(op, i, fallback),
+                          state = nabla_state_name(op, NABLA_ARGUMENTS, i),
                           *shown = state.length ? &state : &name;
       if (count < MOST_NAMES)
         nabla_text_add(&names, "%s'%.*s'", count ? ", " : "",

@@ -160,9 +160,7 @@ static void find_dynamic(nabla_factors *f) {
  */
 static bool packs_scales(MlirOperation op) {
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
-    if (!nabla_layout_decodes(mlirOperationGetResult(op, i),
-                              (MlirOperation){NULL}))
-      return true;
+    if (!nabla_layout_may_decode(mlirOperationGetResult(op, i))) return true;
   return false;
 }
 

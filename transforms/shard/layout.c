@@ -10,7 +10,9 @@
 
 #include "dialect/bridge.h"
 #include "dialect/encoding/encoding_nested.h"
+#include "dialect/ops.h"
 #include "dialect/verify/checks.h"
+#include "transforms/shard/shard_map.h"
 #include "transforms/state/state.h"
 
 static bool is_mesh(MlirOperation op) { return nabla_is(op, "nabla.mesh"); }
@@ -26,7 +28,7 @@ bool nabla_shard_begin(MlirOperation module, nabla_grid *out,
                    "is a second mesh: programs are divided over one");
     good = false;
   } else if (meshes.count == 1) {
-    MlirOperation op = meshes.ops[0];
+    MlirOperation op = out->op = meshes.ops[0];
     if (!nabla_mesh_read(op, &out->mesh, message)) {
       nabla_error_at(op, "%s", message);
       good = false;
@@ -113,7 +115,7 @@ static bool check_packed(MlirType type, const nablaImplicit *p,
   return true;
 }
 
-bool nabla_layout_is_decoded(MlirType type) {
+bool nabla_layout_packs_scales(MlirType type) {
   return !mlirTypeEqual(nabla_layout_stored(type), type);
 }
 
@@ -128,19 +130,9 @@ MlirType nabla_layout_stored(MlirType type) {
   return nablaImplicitTypeGet(mlirTypeGetContext(type), &stored);
 }
 
-/* Operations whose result is the operand in another division. */
-static bool is_note(MlirOperation op) {
-  return nabla_is(op, "nabla.sharding_constraint") ||
-         nabla_is(op, "nabla.propagation_barrier") ||
-         nabla_is(op, "nabla.reshard");
-}
-
-/* Whether an operation computes the same of an operand with decoded scales. */
-static bool takes_decoded(MlirOperation op) {
-  const MlirStringRef name = nabla_name(op);
-  if (name.length < 6 || memcmp(name.data, "nabla.", 6) != 0 ||
-      mlirOperationGetNumRegions(op) || nabla_is(op, "nabla.custom_call") ||
-      nabla_is(op, "nabla.implicit_depth"))
+bool nabla_layout_takes_decoded(MlirOperation op) {
+  if (!nabla_op_find(op) || mlirOperationGetNumRegions(op) ||
+      nabla_is(op, "nabla.custom_call") || nabla_is(op, "nabla.implicit_depth"))
     return false;
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
     if (nablaTypeIsAImplicit(nabla_result_type(op, i))) return false;
@@ -153,35 +145,36 @@ static bool takes_piece(MlirOperation op, unsigned operand) {
   const MlirType piece = mlirValueGetType(mlirBlockGetArgument(
       mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)),
       (intptr_t)operand));
-  return !nabla_layout_is_decoded(piece);
+  return !nabla_layout_packs_scales(piece);
 }
 
 /* The longest chain of notes that is followed, a bound of the C stack. */
 #define NOTES_MAX 16
 
 /* Whether `notes` notes behind an argument a value may be divided. */
-static bool decodes(MlirValue value, int notes) {
+static bool may_decode(MlirValue value, int notes) {
   if (notes > NOTES_MAX) return false;
   MlirOperation op = nabla_defining_op(value);
   if (mlirOperationIsNull(op) ? !nabla_is(mlirBlockGetParentOperation(
                                               mlirBlockArgumentGetOwner(value)),
                                           "func.func")
-                              : !is_note(op))
+                              : !nabla_is_passing_note(op))
     return false;
   for (MlirOpOperand use = mlirValueGetFirstUse(value);
        !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
     MlirOperation owner = mlirOpOperandGetOwner(use);
     if (takes_piece(owner, mlirOpOperandGetOperandNumber(use))) continue;
-    if (is_note(owner) ? !decodes(mlirOperationGetResult(owner, 0), notes + 1)
-                       : !takes_decoded(owner))
+    if (nabla_is_passing_note(owner)
+            ? !may_decode(mlirOperationGetResult(owner, 0), notes + 1)
+            : !nabla_layout_takes_decoded(owner))
       return false;
   }
   return true;
 }
 
-bool nabla_layout_decodes(MlirValue value, MlirOperation user) {
-  if (!nabla_layout_is_decoded(mlirValueGetType(value))) return true;
-  return mlirOperationIsNull(user) ? decodes(value, 0) : takes_decoded(user);
+bool nabla_layout_may_decode(MlirValue value) {
+  return !nabla_layout_packs_scales(mlirValueGetType(value)) ||
+         may_decode(value, 0);
 }
 
 static bool local_implicit(MlirType type, const nabla_division *layout,

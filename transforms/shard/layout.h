@@ -14,6 +14,7 @@
 #define NABLA_PARTITIONED "nabla.partitioned"
 
 typedef struct nabla_grid {
+  MlirOperation op; /* the nabla.mesh */
   nabla_mesh mesh;
   nabla_atoms atoms;
 } nabla_grid;
@@ -43,12 +44,17 @@ bool nabla_atoms_equal(const nabla_atom_list *a, const nabla_atom_list *b);
 /* The type that an array has where it is divided, as a whole: packed scales,
  * whose groups are no pieces, are decoded to f32. */
 MlirType nabla_layout_stored(MlirType type);
-bool nabla_layout_is_decoded(MlirType type);
+/* Whether that is another type: the array has packed scales. */
+bool nabla_layout_packs_scales(MlirType type);
 
-/* Whether a value may be divided where that decodes scales: it is an argument,
- * or one in another division, and all operations that use it compute the same
- * of it. With a `user`, whether this operation does; true of other values. */
-bool nabla_layout_decodes(MlirValue value, MlirOperation user);
+/* Whether an operation computes the same of an operand whose scales are decoded
+ * as of the operand. */
+bool nabla_layout_takes_decoded(MlirOperation op);
+
+/* Whether a value may be divided although that decodes its scales: it is an
+ * argument, or one in another division, and all operations that use it take it
+ * decoded. True of values without packed scales. */
+bool nabla_layout_may_decode(MlirValue value);
 
 /* The type of each device's piece. A dense dimension whose size is not divided
  * evenly is padded behind its end: all pieces have one size, and the elements

@@ -655,27 +655,6 @@ static bool check_shard_map(MlirOperation op, void *self) {
   return nabla_shard_map_check(p->shard, op);
 }
 
-static bool set_function_type(partition *p) {
-  MlirOperation end = mlirBlockGetTerminator(p->body);
-  const intptr_t inputs = mlirBlockGetNumArguments(p->body);
-  const intptr_t results = mlirOperationGetNumOperands(end);
-  MlirType *types = calloc((size_t)(inputs + results) + 1, sizeof *types);
-  if (!types) {
-    p->failed = true;
-    return false;
-  }
-  for (intptr_t i = 0; i < inputs; i++)
-    types[i] = mlirValueGetType(mlirBlockGetArgument(p->body, i));
-  for (intptr_t i = 0; i < results; i++)
-    types[inputs + i] = nabla_operand_type(end, i);
-  mlirOperationSetAttributeByName(
-      p->function, nabla_ref("function_type"),
-      mlirTypeAttrGet(mlirFunctionTypeGet(nabla_op_context(p->function), inputs,
-                                          types, results, types + inputs)));
-  free(types);
-  return true;
-}
-
 /* Results of functions that callers outside see are gathered, unless the option
  * `results` leaves them divided. */
 static bool refuse_results(MlirOperation function) {
@@ -825,7 +804,7 @@ static bool divide(partition *p) {
   set_block(p, p->body);
   for (size_t i = 0; i < p->count; i++)
     if (!apply(p, &p->plans[i])) return false;
-  return finish_notes(p) && set_function_type(p);
+  return finish_notes(p) && nabla_function_update_type(p->function);
 }
 
 static bool is_function(MlirOperation op) {

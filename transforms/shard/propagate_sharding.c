@@ -26,11 +26,10 @@ typedef struct propagation {
   nabla_grid shard;
   nabla_op_list functions; /* with bodies, but for those of one device */
   nabla_layout_map map;
-  int round, last_round; /* user priorities */
-  bool divides_results;  /* those of public functions stay divided */
-  /* Of the argument that is asked for now: the text of --shard and the name;
-   * empty if it is not from --shard. */
-  char option[NABLA_MESSAGE_SIZE], argument[NABLA_MESSAGE_SIZE];
+  int round, last_round;  /* user priorities */
+  bool divides_results;   /* those of public functions stay divided */
+  MlirOperation function; /* whose argument is asked for now; else null */
+  intptr_t argument;
 } propagation;
 
 static MlirAttribute get(MlirOperation op, const char *key) {
@@ -46,16 +45,28 @@ static void remark(MlirLocation location, const char *format, const char *first,
   nablaOptimizationRemark(location, true, "NotDivided", CATEGORY, text);
 }
 
+static int shown(MlirStringRef text) {
+  return text.length < NABLA_MESSAGE_SIZE ? (int)text.length
+                                          : NABLA_MESSAGE_SIZE;
+}
+
 /* Says why a value is divided less than was asked: users see a warning. */
 static void say_less(const propagation *p, MlirLocation location,
                      const nabla_division *layout, const char *why) {
   const nabla_layout_text got = nabla_layout_format(&p->shard, layout);
   char text[4 * NABLA_MESSAGE_SIZE];
+  char fallback[32];
   remark(location, "is divided as %s: %s", got.data, why);
-  if (!*p->option) return;
+  if (mlirOperationIsNull(p->function)) return;
+  const MlirAttribute option = nabla_state_attribute(
+      p->function, NABLA_ARGUMENTS, p->argument, NABLA_SHARD_OPTION);
+  if (mlirAttributeIsNull(option) || !mlirAttributeIsAString(option)) return;
+  const MlirStringRef asked = mlirStringAttrGetValue(option),
+                      name = nabla_argument_name(p->function, p->argument,
+                                                 fallback);
   snprintf(text, sizeof text,
-           "--shard '%s': argument '%s' is divided as %s: %s", p->option,
-           p->argument, got.data, why);
+           "--shard '%.*s': argument '%.*s' is divided as %s: %s", shown(asked),
+           asked.data, shown(name), name.data, got.data, why);
   nablaEmitWarning(location, text);
 }
 
@@ -92,8 +103,7 @@ static bool fit(propagation *p, MlirValue value, nabla_division *layout,
   const nabla_division asked = *layout;
   char why[NABLA_MESSAGE_SIZE];
   bool all = true;
-  if (layout->dims[dim].count &&
-      !nabla_layout_decodes(value, (MlirOperation){NULL})) {
+  if (layout->dims[dim].count && !nabla_layout_may_decode(value)) {
     snprintf(message, NABLA_MESSAGE_SIZE,
              "an operation needs its packed scales, which are decoded in "
              "pieces");
@@ -151,8 +161,8 @@ static bool ask(propagation *p, MlirLocation location, MlirValue value,
     if (priority != p->round) continue;
     layout->dims[d] = wanted.dims[d];
     if (fit(p, value, layout, (intptr_t)d, message)) continue;
-    good = !is_strict ||
-           (nabla_layout_is_decoded(layout->type) && is_returned_alone(value));
+    good = !is_strict || (nabla_layout_packs_scales(layout->type) &&
+                          is_returned_alone(value));
     if (good) say_less(p, location, layout, message);
   }
   if (good) return true;
@@ -160,25 +170,6 @@ static bool ask(propagation *p, MlirLocation location, MlirValue value,
   snprintf(text, sizeof text, "sharding: %s", message);
   mlirEmitError(location, text);
   return false;
-}
-
-/* Notes the --shard that argument `index` has its sharding from. */
-static void note_option(propagation *p, MlirOperation function,
-                        intptr_t index) {
-  const MlirAttribute option = nabla_state_attribute(function, NABLA_ARGUMENTS,
-                                                     index, NABLA_SHARD_OPTION),
-                      name = nabla_state_attribute(function, NABLA_ARGUMENTS,
-                                                   index, "nabla.name");
-  *p->option = '\0';
-  snprintf(p->argument, sizeof p->argument, "arg%td", index);
-  if (!mlirAttributeIsNull(option) && mlirAttributeIsAString(option))
-    snprintf(p->option, sizeof p->option, "%.*s",
-             (int)mlirStringAttrGetValue(option).length,
-             mlirStringAttrGetValue(option).data);
-  if (!mlirAttributeIsNull(name) && mlirAttributeIsAString(name))
-    snprintf(p->argument, sizeof p->argument, "%.*s",
-             (int)mlirStringAttrGetValue(name).length,
-             mlirStringAttrGetValue(name).data);
 }
 
 static bool ask_ports(propagation *p, MlirOperation function, const char *list,
@@ -196,12 +187,15 @@ static bool ask_ports(propagation *p, MlirOperation function, const char *list,
                      takes ? "argument" : "result", i);
       return false;
     }
-    if (takes) note_option(p, function, i);
+    if (takes) {
+      p->function = function;
+      p->argument = i;
+    }
     const bool good = ask(
         p, mlirOperationGetLocation(function),
         takes ? mlirBlockGetArgument(body, i) : mlirOperationGetOperand(end, i),
         attribute, false);
-    *p->option = '\0';
+    p->function = (MlirOperation){NULL};
     if (!good) return false;
   }
   return true;
@@ -301,8 +295,7 @@ static bool offer(propagation *p, MlirValue value, const nabla_division *more) {
   MlirType local;
   nabla_division *layout = nabla_layout_at(&p->map, value);
   bool changed = false;
-  if (!layout || !may_change(value) ||
-      !nabla_layout_decodes(value, (MlirOperation){NULL}))
+  if (!layout || !may_change(value) || !nabla_layout_may_decode(value))
     return false;
   for (intptr_t d = 0; d < layout->rank; d++) {
     nabla_atom_list wanted = more->dims[d];

@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "transforms/ir/build.h"
+#include "transforms/ir/components.h"
 #include "transforms/shard/reshard.h"
+#include "transforms/shard/shard_map.h"
 
 typedef struct exchange {
   const nabla_grid *shard;
   MlirOperation before;
-  const nabla_division *from, *to; /* of the packed array */
+  const nabla_division *from, *to; /* of the array as it is stored in pieces */
   MlirType packed;                 /* after */
   nabla_implicit_component whole[NABLA_MAX_PARTS], had[NABLA_MAX_PARTS],
       has[NABLA_MAX_PARTS];
@@ -89,69 +91,56 @@ static MlirValue exchange_part(const exchange *e, uint32_t part,
   return (MlirValue){NULL};
 }
 
-/* `value`, which is whole, with packed scales as f32; null if out of memory. */
-static MlirValue decode_scales(MlirOperation before, MlirValue value,
-                               MlirType stored) {
-  const nabla_builder b = {before};
-  nabla_implicit_component parts[NABLA_MAX_PARTS];
-  MlirValue values[NABLA_MAX_PARTS];
-  MlirType types[NABLA_MAX_PARTS];
-  const uint32_t count =
-      nabla_implicit_components(mlirValueGetType(value), parts);
-  for (uint32_t i = 0; i < count; i++)
-    types[i] = nabla_component_type(&parts[i]);
-  const nabla_op_spec unpack = {"nabla.unpack", 1, &value, count,
-                                types,          0, NULL};
-  MlirOperation op = nabla_op_create(before, &unpack);
-  if (mlirOperationIsNull(op)) return (MlirValue){NULL};
-  for (uint32_t i = 0; i < count; i++) {
-    values[i] = mlirOperationGetResult(op, i);
-    if (!nablaTypeIsAImplicit(types[i])) continue;
+/* Finds the components of `value` before the op; packed scales of a whole array
+ * are decoded to f32. */
+static intptr_t split(const exchange *e, MlirValue value,
+                      MlirValue parts[NABLA_MAX_PARTS]) {
+  const nabla_builder b = {e->before};
+  const intptr_t count = nabla_components_split(value, e->before, parts);
+  for (intptr_t i = 0; i < count; i++) {
+    if (!nablaTypeIsAImplicit(mlirValueGetType(parts[i]))) continue;
     const nabla_op_spec decode = {
-        "nabla.materialize", 1, &values[i], -1, NULL, 0, NULL};
-    values[i] = nabla_build_op(&b, &decode);
+        "nabla.materialize", 1, &parts[i], -1, NULL, 0, NULL};
+    parts[i] = nabla_build_op(&b, &decode);
   }
-  const nabla_op_spec pack = {"nabla.pack", count, values, 1, &stored, 0, NULL};
-  return nabla_build_op(&b, &pack);
+  return count;
+}
+
+/* Whether the operation takes an array whose pieces are put together: decoded
+ * scales are not packed again. */
+static bool takes_whole(MlirOperation op, MlirType type) {
+  if (!nabla_layout_packs_scales(type)) return true;
+  return nabla_is_passing_note(op)
+             ? nabla_layout_may_decode(mlirOperationGetResult(op, 0))
+             : nabla_layout_takes_decoded(op);
 }
 
 MlirValue nabla_reshard_packed(const nabla_grid *shard, MlirOperation before,
                                MlirValue value, const nabla_division *has,
                                const nabla_division *wanted) {
-  nabla_division from_stored = *has, to_stored = *wanted;
-  const nabla_division *from = &from_stored, *to = &to_stored;
-  from_stored.type = to_stored.type = nabla_layout_stored(has->type);
-  if (nabla_layout_is_whole(has) &&
-      !mlirTypeEqual(from->type, mlirValueGetType(value))) {
-    value = decode_scales(before, value, from->type);
-    if (mlirValueIsNull(value)) return value;
-  }
   const MlirValue none = {NULL};
-  if (nabla_layout_is_whole(wanted) && !nabla_layout_decodes(value, before))
-    return none;
-  char message[NABLA_MESSAGE_SIZE];
-  MlirType types[NABLA_MAX_PARTS];
+  nabla_division from = *has, to = *wanted;
   MlirValue parts[NABLA_MAX_PARTS];
-  exchange e = {.shard = shard, .before = before, .from = from, .to = to};
-  if (!nabla_layout_local(shard, to, &e.packed, message)) return none;
-  const uint32_t count = nabla_implicit_components(from->type, e.whole);
-  if (!count || from->rank < 1 ||
-      nabla_implicit_components(mlirValueGetType(value), e.had) != count ||
+  char message[NABLA_MESSAGE_SIZE];
+  exchange e = {.shard = shard, .before = before, .from = &from, .to = &to};
+  from.type = to.type = nabla_layout_stored(has->type);
+  if (nabla_layout_is_whole(wanted) && !takes_whole(before, has->type))
+    return none;
+  MlirType had = from.type;
+  if (from.rank < 1 || !nabla_layout_local(shard, &to, &e.packed, message) ||
+      !nabla_layout_local(shard, &from, &had, message))
+    return none;
+  const uint32_t count = nabla_implicit_components(from.type, e.whole);
+  if (!count || nabla_implicit_components(had, e.had) != count ||
       nabla_implicit_components(e.packed, e.has) != count)
     return none;
+  for (uint32_t i = 0; i < count; i++)
+    if (!mlirTypeIsARankedTensor(nabla_component_type(&e.had[i]))) return none;
+  if (split(&e, value, parts) != (intptr_t)count) return none;
   for (uint32_t i = 0; i < count; i++) {
-    types[i] = nabla_component_type(&e.had[i]);
-    if (!mlirTypeIsARankedTensor(types[i])) return none;
-  }
-  const nabla_op_spec unpack = {"nabla.unpack", 1, &value, count,
-                                types,          0, NULL};
-  MlirOperation op = nabla_op_create(before, &unpack);
-  for (uint32_t i = 0; !mlirOperationIsNull(op) && i < count; i++) {
-    parts[i] = exchange_part(&e, i, mlirOperationGetResult(op, i));
+    parts[i] =
+        mlirValueIsNull(parts[i]) ? none : exchange_part(&e, i, parts[i]);
     if (mlirValueIsNull(parts[i])) return none;
   }
-  const nabla_builder b = {before};
-  const nabla_op_spec pack = {"nabla.pack", count, parts, 1,
-                              &e.packed,    0,     NULL};
-  return mlirOperationIsNull(op) ? none : nabla_build_op(&b, &pack);
+  return nabla_components_pack(before, e.packed, parts);
 }

@@ -107,19 +107,19 @@ void nabla_shard_map_inline(MlirOperation op) {
 
 /* ---- notes ---- */
 
-static bool passes_on(MlirOperation op) {
+bool nabla_is_passing_note(MlirOperation op) {
   return nabla_is(op, "nabla.sharding_constraint") ||
          nabla_is(op, "nabla.reshard") ||
          nabla_is(op, "nabla.propagation_barrier");
 }
 
 bool nabla_is_sharding_note(MlirOperation op) {
-  return passes_on(op) || nabla_is(op, "nabla.sharding_group") ||
+  return nabla_is_passing_note(op) || nabla_is(op, "nabla.sharding_group") ||
          nabla_is(op, "nabla.inspect_sharding");
 }
 
 void nabla_sharding_note_drop(MlirOperation op) {
-  if (!passes_on(op)) {
+  if (!nabla_is_passing_note(op)) {
     nabla_op_erase(op);
     return;
   }

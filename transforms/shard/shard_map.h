@@ -22,8 +22,10 @@ bool nabla_shard_map_check(const nabla_grid *shard, MlirOperation op);
 void nabla_shard_map_inline(MlirOperation op);
 
 /* Whether an operation only describes shardings: constraints, reshard,
- * propagation_barrier, sharding_group, inspect_sharding; removes one. */
+ * propagation_barrier, sharding_group, inspect_sharding; whether its result is
+ * the operand in another division (the first three); removes one. */
 bool nabla_is_sharding_note(MlirOperation op);
+bool nabla_is_passing_note(MlirOperation op);
 void nabla_sharding_note_drop(MlirOperation op);
 
 /* Tells the callback of a nabla.inspect_sharding how its operand is divided

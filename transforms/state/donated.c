@@ -1,7 +1,6 @@
 /* Donated arguments, state.h: attributes, and the checks that need no order. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
-#include <stdio.h>
 
 #include "transforms/state/state.h"
 
@@ -21,21 +20,11 @@ bool nabla_donated_has(MlirOperation function) {
   return false;
 }
 
-MlirStringRef nabla_donated_name(MlirOperation function, intptr_t index,
-                                 char fallback[32]) {
-  MlirAttribute name =
-      nabla_state_attribute(function, NABLA_ARGUMENTS, index, "nabla.name");
-  if (!mlirAttributeIsNull(name) && mlirAttributeIsAString(name))
-    return mlirStringAttrGetValue(name);
-  (void)snprintf(fallback, 32, "arg%d", (int)index);
-  return nabla_ref(fallback);
-}
-
 /* ---- checks ---- */
 
 static bool fail(MlirOperation function, intptr_t index, const char *what) {
   char fallback[32];
-  MlirStringRef name = nabla_donated_name(function, index, fallback);
+  MlirStringRef name = nabla_argument_name(function, index, fallback);
   nabla_error_at(function, "has the donated argument '%.*s', #%d, %s",
                  name.length < 100 ? (int)name.length : 100, name.data,
                  (int)index, what);

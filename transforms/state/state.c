@@ -3,6 +3,7 @@
 
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,16 @@ MlirStringRef nabla_state_name(MlirOperation function, const char *list,
   if (mlirAttributeIsNull(name) || !mlirAttributeIsAString(name))
     return mlirStringRefCreate(NULL, 0);
   return mlirStringAttrGetValue(name);
+}
+
+MlirStringRef nabla_argument_name(MlirOperation function, intptr_t index,
+                                  char fallback[32]) {
+  MlirAttribute name =
+      nabla_state_attribute(function, NABLA_ARGUMENTS, index, "nabla.name");
+  if (!mlirAttributeIsNull(name) && mlirAttributeIsAString(name))
+    return mlirStringAttrGetValue(name);
+  (void)snprintf(fallback, 32, "arg%d", (int)index);
+  return nabla_ref(fallback);
 }
 
 bool nabla_state_same(MlirStringRef a, MlirStringRef b) {

@@ -27,6 +27,10 @@ MlirAttribute nabla_state_attribute(MlirOperation function, const char *list,
 MlirStringRef nabla_state_name(MlirOperation function, const char *list,
                                intptr_t index);
 
+/* `nabla.name` of an argument of a func.func, or "arg3". */
+MlirStringRef nabla_argument_name(MlirOperation function, intptr_t index,
+                                  char fallback[32]);
+
 /* Whether an argument is a state. */
 bool nabla_state_has(MlirOperation function);
 
@@ -52,10 +56,6 @@ bool nabla_state_check_shared(const nabla_op_list *functions);
  * checked it. */
 bool nabla_donated_is(MlirOperation function, intptr_t index);
 bool nabla_donated_has(MlirOperation function);
-
-/* The name of a donated argument, or "arg3". */
-MlirStringRef nabla_donated_name(MlirOperation function, intptr_t index,
-                                 char fallback[32]);
 
 /* Checks the donated arguments of a function of `module`: attributes, types,
  * that nothing reads one after it was written, and that it is returned once.

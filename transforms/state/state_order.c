@@ -242,7 +242,7 @@ bool nabla_donated_check_order(MlirOperation module, MlirOperation function,
                                intptr_t index) {
   char fallback[32];
   const subject of = {"donated argument",
-                      nabla_donated_name(function, index, fallback)};
+                      nabla_argument_name(function, index, fallback)};
   MlirBlock body = body_of(function);
   MlirOperation end = mlirBlockGetTerminator(body);
   MlirValue value = mlirBlockGetArgument(body, index), next = value;

@@ -10,6 +10,7 @@
 #include "lib/array/derivative/transform.h"
 #include "transforms/autodiff/calls.h"
 #include "transforms/ir/build.h"
+#include "transforms/ir/functions.h"
 #include "transforms/ir/ir.h"
 
 enum { NAME_SIZE = 160 };
@@ -181,7 +182,7 @@ static MlirOperation write_part(const nabla_ruled_trace *t,
   }
   const MlirOperation function = make_function(&w, region, name);
   mlirBlockAppendOwnedOperation(mlirModuleGetBody(module), function);
-  if (nabla_signature_update(function)) return function;
+  if (nabla_function_update_type(function)) return function;
   mlirOperationDestroy(function);
   return none;
 }

@@ -7,7 +7,7 @@
 #include "lib/array/dtypes.h"
 #include "lib/array/function/function.h"
 #include "lib/array/packed.h"
-#include "transforms/autodiff/derive.h"
+#include "transforms/ir/functions.h"
 #include "transforms/ir/ir.h"
 
 bool nabla_traced_is_number(const nabla_traced *traced, size_t capture) {
@@ -39,25 +39,28 @@ static void replace(MlirBlock entry, MlirValue argument,
   mlirValueReplaceAllUsesOfWith(argument, mlirOperationGetResult(op, 0));
 }
 
-/* The attributes of a port with another name. */
-static MlirAttribute rename_port(MlirAttribute port, size_t number) {
-  MlirNamedAttribute list[8];
+/* Names the arrays that stay by their numbers among them: the last `count`
+ * arguments. */
+static nabla_status name_arrays(const nabla_allocator *allocator,
+                                MlirOperation main, size_t first, size_t count,
+                                nabla_diag *diag) {
+  const MlirContext context = mlirOperationGetContext(main);
   char name[32];
-  intptr_t count = mlirDictionaryAttrGetNumElements(port);
-  const MlirContext context = mlirAttributeGetContext(port);
-  (void)snprintf(name, sizeof name, NABLA_CAPTURED_NAME, number);
-  if (count > (intptr_t)(sizeof list / sizeof *list)) return port;
-  for (intptr_t i = 0; i < count; i++) {
-    list[i] = mlirDictionaryAttrGetElement(port, i);
-    if (mlirStringRefEqual(mlirIdentifierStr(list[i].name),
-                           nabla_ref("nabla.name")))
-      list[i].attribute = mlirStringAttrGet(context, nabla_ref(name));
+  void *room;
+  NABLA_TRY(nabla_alloc(allocator, first + count, sizeof(MlirAttribute), &room,
+                        diag));
+  MlirAttribute *names = room;
+  memset(names, 0, (first + count) * sizeof *names);
+  for (size_t i = 0; i < count; i++) {
+    (void)snprintf(name, sizeof name, NABLA_CAPTURED_NAME, i);
+    names[first + i] = mlirStringAttrGet(context, nabla_ref(name));
   }
-  return mlirDictionaryAttrGet(context, count, list);
+  nabla_arguments_set(main, "nabla.name", names);
+  nabla_free(allocator, names, first + count, sizeof *names);
+  return NABLA_OK;
 }
-
 /* Takes numbers out of the arguments of "main" and out of `ports`, which are
- * their attributes, and numbers the arrays that stay. */
+ * their attributes. */
 static void take_out(const nabla_traced *traced, MlirOperation main,
                      MlirBlock entry, MlirAttribute *ports) {
   const size_t first = traced->argument_count;
@@ -67,11 +70,8 @@ static void take_out(const nabla_traced *traced, MlirOperation main,
   for (size_t i = 0; i < first; i++)
     ports[i] = mlirArrayAttrGetElement(all, (intptr_t)i);
   for (size_t i = 0; i < traced->capture_count; i++)
-    if (!nabla_traced_is_number(traced, i)) {
-      ports[kept] = rename_port(
-          mlirArrayAttrGetElement(all, (intptr_t)(first + i)), kept - first);
-      kept++;
-    }
+    if (!nabla_traced_is_number(traced, i))
+      ports[kept++] = mlirArrayAttrGetElement(all, (intptr_t)(first + i));
   for (size_t i = traced->capture_count; i-- > 0;)
     if (nabla_traced_is_number(traced, i)) {
       const intptr_t at = (intptr_t)(first + i);
@@ -96,6 +96,8 @@ nabla_status nabla_traced_freeze(const nabla_traced *traced,
   NABLA_TRY(nabla_alloc(allocator, count, sizeof(MlirAttribute), &ports, diag));
   take_out(traced, main, entry, ports);
   nabla_free(allocator, ports, count, sizeof(MlirAttribute));
-  if (nabla_signature_update(main)) return NABLA_OK;
-  return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a program");
+  if (!nabla_function_update_type(main))
+    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a program");
+  return name_arrays(allocator, main, traced->argument_count,
+                     nabla_traced_array_count(traced), diag);
 }

@@ -18,9 +18,9 @@ enum { MOST_TRIED = 1 << 16 }; /* ways to divide an operation or argument */
 
 nabla_shard_option *nabla_option_add(nabla_option_lists *lists,
                                      nabla_shard_options *to) {
-  void *room = nabla_room(to->all, to->count, &to->capacity, sizeof *to->all);
-  if (!room) return lists->failed = true, NULL;
-  to->all = room;
+  void *all = nabla_room(to->all, to->count, &to->capacity, sizeof *to->all);
+  if (!all) return lists->failed = true, NULL;
+  to->all = all;
   nabla_shard_option *o = &to->all[to->count];
   memset(o, 0, sizeof *o);
   o->operands = calloc((size_t)to->operand_count + 1, sizeof *o->operands);
@@ -249,7 +249,7 @@ const nabla_shard_options *nabla_options_of_argument(nabla_option_lists *lists,
                                                      intptr_t index) {
   MlirValue value = mlirBlockGetArgument(nabla_function_body(function), index);
   MlirType type = mlirValueGetType(value);
-  const bool divides = nabla_layout_decodes(value, (MlirOperation){NULL});
+  const bool divides = nabla_layout_may_decode(value);
   const void **key = calloc(3, sizeof *key);
   argument a = {.lists = lists,
                 .sharding = nabla_state_attribute(function, NABLA_ARGUMENTS,
@@ -308,8 +308,7 @@ static bool try_port(void *self, const nabla_atom_list *lists) {
   memcpy(one.dims, lists, (size_t)one.rank * sizeof *lists);
   const nabla_division all =
       p->kind == NABLA_PORT_CARRY ? one : stacked(&one, p->all);
-  if ((nabla_layout_is_decoded(p->one) && !nabla_layout_is_whole(&one)) ||
-      !nabla_layout_local(p->lists->grid, &one, &local, message) ||
+  if (!nabla_layout_local(p->lists->grid, &one, &local, message) ||
       !nabla_layout_local(p->lists->grid, &all, &local, message) ||
       (p->kind != NABLA_PORT_SLICE &&
        !nabla_option_keeps(p->lists->grid, p->sharding, &all)) ||
