@@ -59,3 +59,52 @@ func.func @at_once(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>, %v: tensor<
   %z = nabla.linear %r, %w : tensor<256x256xf32>, tensor<256x256xf32>
   return %z, %s, %p : tensor<256x256xf32>, tensor<16xf32>, tensor<256x256xf32>
 }
+
+// -----
+// Weights that are gathered come one product ahead, not all at the beginning: each
+// takes its whole memory from its start on.
+nabla.mesh @m <["model"=2]>
+// CHECK-LABEL: @gathered_ahead
+func.func @gathered_ahead(%x: tensor<512x512xf32>, %u: tensor<256x512xf32>, %v: tensor<256x512xf32>, %w: tensor<256x512xf32>) -> tensor<512x512xf32> attributes {nabla.partitioned = @m} {
+  // CHECK-NEXT: nabla.custom_call @nabla.all_gather(%arg1)
+  // CHECK-NEXT: %[[V:.*]]:2 = nabla.custom_call @nabla.start_all_gather(%arg2)
+  // CHECK-NEXT: nabla.linear
+  // CHECK-NEXT: nabla.custom_call @nabla.wait(%[[V]]#0
+  // CHECK-NEXT: %[[W:.*]]:2 = nabla.custom_call @nabla.start_all_gather(%arg3)
+  // CHECK-NEXT: nabla.linear
+  // CHECK-NEXT: nabla.custom_call @nabla.wait(%[[W]]#0
+  // CHECK-NEXT: nabla.linear
+  %a = nabla.all_gather %u dim = 0 axes = ["model"] : tensor<256x512xf32> -> tensor<512x512xf32>
+  %0 = nabla.linear %x, %a : tensor<512x512xf32>, tensor<512x512xf32>
+  %b = nabla.all_gather %v dim = 0 axes = ["model"] : tensor<256x512xf32> -> tensor<512x512xf32>
+  %1 = nabla.linear %0, %b : tensor<512x512xf32>, tensor<512x512xf32>
+  %c = nabla.all_gather %w dim = 0 axes = ["model"] : tensor<256x512xf32> -> tensor<512x512xf32>
+  %2 = nabla.linear %1, %c : tensor<512x512xf32>, tensor<512x512xf32>
+  return %2 : tensor<512x512xf32>
+}
+
+// -----
+// Products of few rows do not hide a gather: at most two waits are passed, and
+// exchanges keep their order.
+nabla.mesh @m <["model"=2]>
+// CHECK-LABEL: @few_rows
+func.func @few_rows(%x: tensor<8x512xf32>, %s: tensor<256x512xf32>, %t: tensor<256x512xf32>, %u: tensor<256x512xf32>, %v: tensor<256x512xf32>, %w: tensor<256x512xf32>) -> tensor<8x512xf32> attributes {nabla.partitioned = @m} {
+  // CHECK-NEXT: nabla.custom_call @nabla.all_gather(%arg1)
+  // CHECK-NEXT: %[[T:.*]]:2 = nabla.custom_call @nabla.start_all_gather(%arg2)
+  // CHECK-NEXT: %[[U:.*]]:2 = nabla.custom_call @nabla.start_all_gather(%arg3)
+  // CHECK-NEXT: %[[V:.*]]:2 = nabla.custom_call @nabla.start_all_gather(%arg4)
+  // CHECK-NEXT: nabla.linear
+  // CHECK-NEXT: nabla.custom_call @nabla.wait(%[[T]]#0
+  // CHECK-NEXT: nabla.custom_call @nabla.start_all_gather(%arg5)
+  %a = nabla.all_gather %s dim = 0 axes = ["model"] : tensor<256x512xf32> -> tensor<512x512xf32>
+  %0 = nabla.linear %x, %a : tensor<8x512xf32>, tensor<512x512xf32>
+  %b = nabla.all_gather %t dim = 0 axes = ["model"] : tensor<256x512xf32> -> tensor<512x512xf32>
+  %1 = nabla.linear %0, %b : tensor<8x512xf32>, tensor<512x512xf32>
+  %c = nabla.all_gather %u dim = 0 axes = ["model"] : tensor<256x512xf32> -> tensor<512x512xf32>
+  %2 = nabla.linear %1, %c : tensor<8x512xf32>, tensor<512x512xf32>
+  %d = nabla.all_gather %v dim = 0 axes = ["model"] : tensor<256x512xf32> -> tensor<512x512xf32>
+  %3 = nabla.linear %2, %d : tensor<8x512xf32>, tensor<512x512xf32>
+  %e = nabla.all_gather %w dim = 0 axes = ["model"] : tensor<256x512xf32> -> tensor<512x512xf32>
+  %4 = nabla.linear %3, %e : tensor<8x512xf32>, tensor<512x512xf32>
+  return %4 : tensor<8x512xf32>
+}

@@ -2,6 +2,7 @@
 #include "transforms/shard/overlap.h"
 
 #include <mlir-c/BuiltinAttributes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dialect/ops.h"
@@ -18,6 +19,14 @@
  * does 5 to 30 in a nanosecond. */
 #define LEAST_WORK 1000000
 
+/* Work that hides an exchange, for each byte of it: about 2 bytes arrive in a
+ * nanosecond (`nabla-bench collectives` of threads, docs/BENCHMARKS.md). */
+#define WORK_OF_BYTE 16
+
+/* Waits that an all_gather is started before, at most: where products are
+ * short, the links are the bound, and more arrays would wait in memory. */
+#define MOST_OVERTAKEN 2
+
 static bool is_same_block(MlirOperation op, MlirBlock block) {
   return mlirBlockEqual(mlirOperationGetBlock(op), block);
 }
@@ -29,11 +38,26 @@ static MlirOperation in_block(MlirOperation op, MlirBlock block) {
   return op;
 }
 
+static MlirStringRef target_of(MlirOperation call) {
+  return mlirStringAttrGetValue(
+      mlirOperationGetAttributeByName(call, nabla_ref("target")));
+}
+
 /* Calls of the runtime, which exchange. */
 static bool is_exchange(MlirOperation op) {
-  const MlirStringRef target = mlirStringAttrGetValue(
-      mlirOperationGetAttributeByName(op, nabla_ref("target")));
+  const MlirStringRef target = target_of(op);
   return target.length > 6 && !memcmp(target.data, "nabla.", 6);
+}
+
+static bool is_wait(MlirOperation op) {
+  return nabla_is(op, "nabla.custom_call") &&
+         mlirStringRefEqual(target_of(op), nabla_ref("nabla.wait"));
+}
+
+/* Whether an exchange begins here. */
+static bool begins(MlirOperation op) {
+  return nabla_is(op, "nabla.custom_call") ? is_exchange(op) && !is_wait(op)
+                                           : nabla_is_collective(op);
 }
 
 /* Regions and calls count as work: layers are functions. */
@@ -94,6 +118,60 @@ static MlirOperation producer_of(MlirOperation op) {
              : none;
 }
 
+/* A stretch of a block, and two operations in it that do not count as work. */
+typedef struct stretch {
+  MlirOperation first, last; /* `last` is behind its end */
+  MlirOperation op, producer;
+} stretch;
+
+static uint64_t work_at(const stretch *s, MlirOperation at) {
+  return mlirOperationEqual(at, s->op) || mlirOperationEqual(at, s->producer)
+             ? 0
+             : work_of(at);
+}
+
+/* Whether enough is computed there. */
+static bool hides(const stretch *s) {
+  uint64_t work = 0;
+  for (MlirOperation at = s->first;
+       work < LEAST_WORK && !mlirOperationEqual(at, s->last);
+       at = mlirOperationGetNextInBlock(at))
+    work = nabla_cost_add(work, work_at(s, at));
+  return work >= LEAST_WORK;
+}
+
+/* The last operation before which the exchange can start and still be hidden,
+ * behind those that begin before it, which ranks do in this order: what is
+ * gathered takes memory from there on. False: too little is computed behind it.
+ */
+static bool last_place(const stretch *s, MlirOperation *out) {
+  const uint64_t bytes =
+      nabla_cost_array_bytes(nabla_result_type(s->op, 0), UNKNOWN);
+  const uint64_t needed =
+      nabla_cost_add(LEAST_WORK, nabla_cost_times(bytes, WORK_OF_BYTE));
+  size_t count = 0, i = 0;
+  for (MlirOperation at = s->first; !mlirOperationEqual(at, s->last);
+       at = mlirOperationGetNextInBlock(at))
+    count++;
+  /* MLIR's C interface has no predecessor of an operation. */
+  MlirOperation *all = calloc(count + 1, sizeof *all);
+  if (!all) return false;
+  for (MlirOperation at = s->first; i < count;
+       at = mlirOperationGetNextInBlock(at))
+    all[i++] = at;
+  uint64_t work = 0;
+  for (int overtaken = 0; i > 0 && work < needed;) {
+    MlirOperation at = all[--i];
+    if (begins(at) && mlirOperationIsBeforeInBlock(at, s->op)) break;
+    overtaken += is_wait(at);
+    if (overtaken > MOST_OVERTAKEN) break;
+    *out = at;
+    work = nabla_cost_add(work, work_at(s, at));
+  }
+  free(all);
+  return work >= LEAST_WORK;
+}
+
 bool nabla_overlap_find(MlirOperation op, MlirOperation *out_wait) {
   if (!nabla_is(op, "nabla.all_reduce") &&
       !nabla_is(op, "nabla.reduce_scatter") &&
@@ -102,16 +180,18 @@ bool nabla_overlap_find(MlirOperation op, MlirOperation *out_wait) {
   if (nabla_cost_array_bytes(nabla_operand_type(op, 0), UNKNOWN) < LEAST_BYTES)
     return false;
   const MlirOperation producer = producer_of(op);
-  const bool moves = !mlirOperationIsNull(producer);
-  MlirOperation first = first_place(moves ? producer : op);
-  const MlirOperation last = first_use(op);
-  uint64_t work = 0;
-  for (MlirOperation at = first;
-       work < LEAST_WORK && !mlirOperationEqual(at, last);
-       at = mlirOperationGetNextInBlock(at))
-    if (!mlirOperationEqual(at, op) && !mlirOperationEqual(at, producer))
-      work = nabla_cost_add(work, work_of(at));
-  if (work < LEAST_WORK) return false;
+  bool moves = !mlirOperationIsNull(producer);
+  const stretch s = {.first = first_place(moves ? producer : op),
+                     .last = first_use(op),
+                     .op = op,
+                     .producer = producer};
+  const MlirOperation last = s.last;
+  MlirOperation first = s.first;
+  if (!hides(&s)) return false;
+  if (nabla_is(op, "nabla.all_gather")) {
+    if (!last_place(&s, &first)) return false;
+    moves = moves && !mlirOperationIsBeforeInBlock(producer, first);
+  }
   if (moves && !mlirOperationEqual(first, producer))
     mlirOperationMoveBefore(producer, first);
   if (moves) first = mlirOperationGetNextInBlock(producer);

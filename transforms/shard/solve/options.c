@@ -92,15 +92,17 @@ static double compute_seconds(const finder *f, const nabla_shard_option *o,
   return computing > moving ? computing : moving;
 }
 
-/* Products pack their first operand; what is joined is another array than what
- * comes of it. */
+/* Products pack their first operand: f32 on CPUs with AMX as three terms of
+ * bf16 (lib/kernels/f32/pack_a.c), half as much again as it takes, which is
+ * counted on all CPUs. What is joined is another array than what comes of it.
+ */
 static uint64_t bytes_beside(const finder *f, const nabla_shard_option *o,
                              const nabla_atom_list *lists) {
   uint64_t all = 0;
   const nabla_grid *grid = f->lists->grid;
   const bool is_product =
       nabla_is(f->op, "nabla.linear") || nabla_is(f->op, "nabla.dot_general");
-  if (is_product) all += nabla_piece_bytes(grid, &o->operands[0]);
+  if (is_product) all += nabla_piece_bytes(grid, &o->operands[0]) / 2 * 3;
   for (uint32_t a = 0; a < f->factors.array_count && o->joins.bytes; a++) {
     if (!f->factors.arrays[a].is_result) continue;
     const nabla_division natural = join_as(f, a, lists);
