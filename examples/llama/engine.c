@@ -8,9 +8,18 @@
 #if LLAMA_COMPILES
 #include "nabla/compiler.h"
 
-/* What --mesh divides follows from the first weights of each block. */
-#define MEGATRON \
+/* What --mesh divides: what the weights of a block are follows from its first
+ * ones; tokens of the vocabulary, of which a model may have two matrices. */
+#define BLOCKS \
   "*.q_proj.weight=[{\"model\"}, {}];*.gate_proj.weight=[{\"model\"}, {}]"
+#define TOKENS "model.embed_tokens.weight=[{\"model\"}, {}]"
+#define HEAD   "lm_head.weight"
+
+static const char *shardings(const nabla_blob *program) {
+  return memmem(program->bytes, program->size, HEAD, sizeof HEAD - 1)
+             ? BLOCKS ";" TOKENS ";" HEAD "=[{\"model\"}, {}]"
+             : BLOCKS ";" TOKENS;
+}
 
 /* A file that is whole, or not there. */
 static nabla_status write_file(const char *path, const nabla_blob *bytes,
@@ -32,10 +41,8 @@ static nabla_status compile(engine *e, const settings *s, nabla_diag *diag) {
                                    .context = s->context};
   const nabla_compiler_options how = {.struct_size = sizeof how,
                                       .cache = s->cache};
-  const nabla_compile_options options = {.struct_size = sizeof options,
-                                         .numerics = s->numerics,
-                                         .mesh = s->mesh,
-                                         .shard = s->mesh ? MEGATRON : NULL};
+  nabla_compile_options options = {
+      .struct_size = sizeof options, .numerics = s->numerics, .mesh = s->mesh};
   nabla_compiler *compiler = NULL;
   decoder.weights =
       nabla_packed_model_weights(e->packed, &decoder.weight_count);
@@ -43,6 +50,7 @@ static nabla_status compile(engine *e, const settings *s, nabla_diag *diag) {
       nabla_decoder_write(e->model, &decoder, NULL, &to_text, NULL, diag);
   if (!status && s->text && !e->first_rank)
     status = write_file(s->text, &text, diag);
+  if (!status && s->mesh) options.shard = shardings(&text);
   if (!status)
     status = nabla_compiler_create(&how, &e->environment, &compiler, diag);
   if (!status)
