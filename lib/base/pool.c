@@ -17,6 +17,7 @@
 
 #include "lib/base/cpus.h"
 #include "lib/base/memory.h"
+#include "lib/base/relax.h"
 #include "lib/base/require.h"
 #include "lib/base/thread.h"
 
@@ -81,14 +82,6 @@ struct nabla_pool {
 
 /* ---- waiting ------------------------------------------------------------ */
 
-static void relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#else
-  sched_yield();
-#endif
-}
-
 static uint64_t now_ns(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -105,7 +98,7 @@ static int spin(const _Atomic uint32_t *word, uint32_t old, uint64_t ns) {
   do {
     for (int i = 0; i < LOOKS; i++) {
       if (atomic_load(word) != old) return 1;
-      relax();
+      nabla_relax();
     }
     if (passed >= ALONE_NS) sched_yield();
     passed = now_ns() - start;

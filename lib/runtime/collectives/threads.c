@@ -3,20 +3,30 @@
  * they bring, and when all have taken what they need. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "lib/base/cpus.h"
+#include "lib/base/relax.h"
 #include "lib/base/require.h"
 #include "lib/runtime/collectives/comm_internal.h"
+
+/* How long a rank looks for the others before it sleeps, from which it is woken
+ * in 5 to 10 us: neighbours compute the same, and come at about the same time.
+ * LOOKS are made between two looks at the clock. */
+#define SPIN_NS 50000
+#define LOOKS   32
 
 /* Ranks that exchange with each other. */
 typedef struct group {
   struct group *next;
   uint32_t count, members[NABLA_COMM_MAX_RANKS];
   uint32_t arrived;
-  uint64_t here;       /* bits: the members that have come */
-  uint64_t generation; /* meetings that were held */
+  uint64_t here;               /* bits: the members that have come */
+  _Atomic uint64_t generation; /* meetings that were held */
   const nabla_collective *brought[NABLA_COMM_MAX_RANKS];
 } group;
 
@@ -25,7 +35,8 @@ typedef struct thread_comm {
   pthread_mutex_t lock; /* of all that follows */
   pthread_cond_t changed;
   group *groups;
-  int is_spent;
+  atomic_int is_spent;
+  int spins; /* each rank has a CPU */
   char why[160];
 } thread_comm;
 
@@ -98,12 +109,32 @@ static void spend_late(thread_comm *comm, const group *g, uint32_t rank) {
   spend(comm, rank, text);
 }
 
+static uint64_t now_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* Looks for the meeting without the lock, for a while. */
+static void look(thread_comm *comm, const group *g, uint64_t generation,
+                 const nabla_collective *c) {
+  if (!comm->spins || c->is_behind) return;
+  pthread_mutex_unlock(&comm->lock);
+  const uint64_t end = now_ns() + SPIN_NS;
+  do
+    for (int i = 0; i < LOOKS && g->generation == generation; i++)
+      nabla_relax();
+  while (g->generation == generation && !comm->is_spent && now_ns() < end);
+  pthread_mutex_lock(&comm->lock);
+}
+
 /* Waits until all members have come, or the communicator is spent. */
 static nabla_status meet(thread_comm *comm, group *g, const nabla_collective *c,
                          nabla_diag *diag) {
   NABLA_TRY(status_of(comm, diag));
   const uint64_t generation = g->generation;
   if (arrive(comm, g, c->index)) return NABLA_OK;
+  look(comm, g, generation, c);
   struct timespec end;
   clock_gettime(CLOCK_MONOTONIC, &end);
   end.tv_sec += comm->base.timeout;
@@ -116,9 +147,10 @@ static nabla_status meet(thread_comm *comm, group *g, const nabla_collective *c,
 /* Waits until no member uses the arrays of others. All of them are busy with
  * copies: none stays away, and none may leave before, not even where the
  * communicator is spent. */
-static void part(thread_comm *comm, group *g, uint32_t index) {
+static void part(thread_comm *comm, group *g, const nabla_collective *c) {
   const uint64_t generation = g->generation;
-  if (arrive(comm, g, index)) return;
+  if (arrive(comm, g, c->index)) return;
+  look(comm, g, generation, c);
   while (g->generation == generation)
     pthread_cond_wait(&comm->changed, &comm->lock);
 }
@@ -198,7 +230,7 @@ static nabla_status run(nabla_comm *base, const nabla_collective *c,
   const uint64_t bytes = exchange(c, g);
   if (!c->is_check) atomic_fetch_add(&base->bytes[c->rank], bytes);
   pthread_mutex_lock(&comm->lock);
-  part(comm, g, c->index);
+  part(comm, g, c);
   pthread_mutex_unlock(&comm->lock);
   return NABLA_OK;
 }
@@ -227,10 +259,13 @@ nabla_status nabla_comm_threads(uint32_t ranks, nabla_comm **out,
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "%u ranks; from 1 to %u are possible", ranks,
                       NABLA_COMM_MAX_RANKS);
+  uint32_t cpus;
+  NABLA_TRY(nabla_cpus_count("", NULL, &cpus, diag));
   thread_comm *comm = calloc(1, sizeof *comm);
   if (!comm)
     return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a communicator");
   pthread_condattr_t attributes;
+  comm->spins = ranks <= cpus;
   comm->base.class = &threads_class;
   comm->base.ranks = comm->base.local_ranks = ranks;
   comm->base.rank = NABLA_COMM_ALL_RANKS;
