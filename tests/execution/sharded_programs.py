@@ -5,6 +5,7 @@ usage: sharded_programs.py NABLA_RUN PROGRAMS
 NABLA_TEST_SEED, which is printed, draws other programs."""
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import numpy as np
 from sharded_ops import MESHES, draw_axes, sharding
 
 SIZES = (3, 4, 5, 6, 8)
+LARGE = (128, 256)  # exchanges of 64 KiB and more, which overlap with products
 
 
 def tensor(shape, kind="f32"):
@@ -23,12 +25,14 @@ def tensor(shape, kind="f32"):
 class Program:
     """Arguments, then operations of values that are there; all are of rank 2."""
 
-    def __init__(self, seed, mesh, steps=None):
+    def __init__(self, seed, mesh, steps=None, is_large=False):
         self.rng, self.np_rng = random.Random(seed), np.random.default_rng(seed)
         self.mesh, self.lines = mesh, []
         self.arguments, self.values = [], []
+        self.sizes = LARGE if is_large else SIZES
+        self.kinds = LARGE_STEPS if is_large else STEPS
         for _ in range(3):
-            self.argument((self.rng.choice(SIZES), self.rng.choice(SIZES)))
+            self.argument((self.rng.choice(self.sizes), self.rng.choice(self.sizes)))
         for _ in range(steps or self.rng.randint(4, 14)):
             self.step()
         self.given = self.values[-3:]
@@ -53,7 +57,7 @@ class Program:
 
     def step(self):
         x, shape = self.rng.choice(self.values)
-        getattr(self, self.rng.choice(STEPS))(x, shape)
+        getattr(self, self.rng.choice(self.kinds))(x, shape)
         if self.rng.random() < .3:
             x, shape = self.values[-1]
             self.emit("nabla.sharding_constraint %s : %s sharding = %s" % (
@@ -73,7 +77,10 @@ class Program:
                                                 tensor(shape)), shape)
 
     def linear(self, x, shape):
-        w, w_shape = self.other((self.rng.choice(SIZES), shape[1]))
+        w, w_shape = self.other((self.rng.choice(self.sizes), shape[1]))
+        if self.rng.random() < .4:
+            w = self.emit("nabla.reshard %s : %s sharding = %s" % (
+                w, tensor(w_shape), self.draw(w_shape)), w_shape)
         y = self.emit("nabla.linear %s, %s : %s, %s" % (
             x, w, tensor(shape), tensor(w_shape)), (shape[0], w_shape[0]))
         self.emit("nabla.tanh %s : %s" % (y, tensor((shape[0], w_shape[0]))),
@@ -188,9 +195,8 @@ class Program:
                 name, tensor(shape), name, note))
         lines = list(self.lines)
         if not divided:
-            lines = [line.split(" sharding = ")[0].replace(
-                "nabla.sharding_constraint", "nabla.stop_gradient")
-                     for line in lines]
+            lines = [re.sub("nabla.(sharding_constraint|reshard)", "nabla.stop_gradient",
+                            line.split(" sharding = ")[0]) for line in lines]
         head = "nabla.mesh @m <[%s]>\n" % ", ".join(
             '"%s"=%d' % axis for axis in self.mesh) if divided else ""
         return "%sfunc.func @f(%s) -> (%s) {\n  %s\n  return %s : %s\n}\n" % (
@@ -203,11 +209,12 @@ class Program:
 STEPS = ("unary", "binary", "binary", "linear", "linear", "transpose", "reshape",
          "along", "reduce", "slice", "concatenate", "flip", "gather", "best",
          "loop", "layers")
+LARGE_STEPS = ("linear", "linear", "linear", "unary", "binary", "transpose")
 
 
 def check(tool, folder, seed, turn):
     mesh = MESHES[turn % len(MESHES)]
-    p = Program(seed * 1000003 + turn, mesh)
+    p = Program(seed * 1000003 + turn, mesh, is_large=turn % 10 == 9)
     ranks = int(np.prod([size for _, size in mesh]))
     paths = [os.path.join(folder, n) for n in ("whole.mlir", "pieces.mlir")]
     for path, divided in zip(paths, (False, True)):
