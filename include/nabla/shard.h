@@ -163,7 +163,8 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_read_local(nabla_array *array,
  * once, at the call, and is given the pieces of `operands`; it records what
  * each device does and gives pieces of `results`. Arrays from outside that it
  * uses are whole on every device. A result must be equal on devices that differ
- * only in axes that do not divide it, as collectives make it.
+ * only in axes that do not divide it, as collectives make it. A packed result
+ * is the array that its pieces make; with packed scales it is refused.
  * @param in   a partition of each leaf of `operands`, of dimensions that divide
  *             evenly, `in_count` of them; NULL if there are none
  * @param out  the same of `results`; at least one. All are of one mesh.

@@ -222,3 +222,58 @@ Test(mesh_packed, operands_that_no_block_divides) {
             "%s", diag.what);
   nabla_mesh_destroy(mesh);
 }
+
+/* ---- packed results of shard_map ---- */
+
+static void pack_piece(nabla_scope *of, const nabla_tree *in, nabla_tree *out,
+                       void *self) {
+  (void)of;
+  out->array = pack(in->items[0].array, *(int *)self);
+}
+
+static nabla_array *pack_in_pieces(nabla_array *w, nabla_partition by,
+                                   int scale) {
+  nabla_tree item = nabla_tree_of_array(w);
+  const nabla_tree in = nabla_tree_of_list(1, &item);
+  nabla_tree out = nabla_tree_of_array(NULL);
+  nabla_shard_map(pack_piece, &scale, &in, 1, &by, &out, 1, &by);
+  return out.array;
+}
+
+/* What devices pack is the array that one device packs: its product, and its
+ * values. */
+Test(mesh_packed, results_of_shard_map) {
+  for (int along = 0; along < 2; along++) {
+    nabla_mesh *mesh = make("x=4");
+    const nabla_partition by = along ? nabla_partition_spec(mesh, NULL, "x")
+                                     : nabla_partition_spec(mesh, "x", NULL);
+    nabla_array *x = matrix(M, K, 5);
+    nabla_array *w = pack_in_pieces(matrix(N, K, 9), by, 0);
+    cr_assert_eq(nabla_scope_status(scope, &diag), NABLA_OK, "%s", diag.what);
+    cr_expect(nabla_array_is_packed(w));
+    expect_close(nabla_linear(x, w, nabla_none()),
+                 product_of_one(x, weight(9, 0)));
+    nabla_dense got = {0}, want = {0};
+    cr_assert_eq(nabla_array_read(nabla_materialize(w), &got, &diag), NABLA_OK,
+                 "%s", diag.what);
+    cr_assert_eq(
+        nabla_array_read(nabla_materialize(weight(9, 0)), &want, &diag),
+        NABLA_OK);
+    cr_expect_eq(got.shape[0], N);
+    cr_expect_eq(got.shape[1], K);
+    cr_expect_eq(memcmp(got.data, want.data, N * K * sizeof(float)), 0);
+    nabla_mesh_destroy(mesh);
+  }
+}
+
+/* Pieces would have other packed scales. */
+Test(mesh_packed, results_with_packed_scales) {
+  nabla_mesh *mesh = make("x=4");
+  nabla_array *w =
+      pack_in_pieces(matrix(N, K, 9), nabla_partition_spec(mesh, "x", NULL), 1);
+  cr_expect(!w);
+  cr_expect_eq(nabla_scope_status(scope, &diag), NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, "result 0 is packed: its scales are packed"),
+            "%s", diag.what);
+  nabla_mesh_destroy(mesh);
+}

@@ -2,6 +2,7 @@
  * nabla.shard_map. */
 #include <inttypes.h>
 #include <mlir-c/BuiltinAttributes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/array/dtypes.h"
@@ -61,21 +62,61 @@ static nabla_status find_shape(const nabla_partition *partition,
   return NABLA_OK;
 }
 
-/* The piece of a packed array. */
-static nabla_status find_packed(const mapping *m, size_t i, nabla_diag *diag) {
-  char message[NABLA_MESSAGE_SIZE] = "its axes have too many factors";
+static MlirType type_of(const mapping *m, const nabla_array *array) {
+  return nabla_recorder_type(nabla_recorder_context(m->scope->recorder),
+                             &array->dense);
+}
+
+/* The type of the pieces of a packed array; false: why not is in `message`. */
+static bool piece_of(const mapping *m, const nabla_partition *partition,
+                     MlirType whole, MlirType *out,
+                     char message[NABLA_MESSAGE_SIZE]) {
   nabla_sharding sharding;
   nabla_grid grid = {.mesh = *m->mesh};
-  nabla_division layout = nabla_layout_whole(nabla_recorder_type(
-      nabla_recorder_context(m->scope->recorder), &m->operands[i]->dense));
+  nabla_division layout = nabla_layout_whole(whole);
+  (void)snprintf(message, NABLA_MESSAGE_SIZE, "its axes have too many factors");
+  return !nabla_partition_read(partition, &sharding, NULL) &&
+         nabla_atoms_of(&grid.mesh, &grid.atoms) &&
+         nabla_layout_read(&grid, &sharding, &layout) &&
+         nabla_layout_local(&grid, &layout, out, message);
+}
+
+static nabla_status find_packed(const mapping *m, size_t i, nabla_diag *diag) {
+  char message[NABLA_MESSAGE_SIZE];
   MlirType local;
-  NABLA_TRY(nabla_partition_read(&m->in[i], &sharding, diag));
-  if (nabla_atoms_of(&grid.mesh, &grid.atoms) &&
-      nabla_layout_read(&grid, &sharding, &layout) &&
-      nabla_layout_local(&grid, &layout, &local, message))
+  if (piece_of(m, &m->in[i], type_of(m, m->operands[i]), &local, message))
     return nabla_packed_intern(local, (nabla_dense *)&m->pieces[i], diag);
   return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "operand %zu is packed: %s",
                     i, message);
+}
+
+/* The packed array that pieces make; those of an array with packed scales have
+ * decoded ones, and make none. */
+static nabla_status find_packed_result(mapping *m, size_t i, nabla_diag *diag) {
+  char message[NABLA_MESSAGE_SIZE];
+  int64_t shape[NABLA_ARRAY_MAX_RANK];
+  const nabla_array *piece = m->body.results[i];
+  const MlirType type = type_of(m, piece);
+  const nablaImplicit parts = nablaImplicitTypeParts(type);
+  const nablaImplicitType grown = {
+      parts.rank, 0, shape, NULL, parts.elementType, parts.encoding};
+  NABLA_TRY(nabla_global_shape(&m->out[i], piece->dense.shape, shape, diag));
+  if (parts.storageRank >= 0)
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "result %zu is a view of a packed array", i);
+  if (nablaHookImplicitVerify(&grown, message)) {
+    const MlirType whole =
+        nablaImplicitTypeGet(mlirTypeGetContext(type), &grown);
+    MlirType local;
+    if (piece_of(m, &m->out[i], whole, &local, message) &&
+        mlirTypeEqual(local, type))
+      return nabla_packed_intern(whole, (nabla_dense *)&m->results[i], diag);
+    if (nabla_layout_packs_scales(whole))
+      (void)snprintf(message, sizeof message,
+                     "its scales are packed, and would be others in pieces");
+  }
+  return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "result %zu is packed: %s", i,
+                    message);
 }
 
 static nabla_status find_pieces(mapping *m, nabla_diag *diag) {
@@ -112,10 +153,12 @@ static nabla_status find_results(mapping *m, nabla_diag *diag) {
   for (size_t i = 0; i < m->out_count; i++) {
     const nabla_dense *piece = &m->body.results[i]->dense;
     NABLA_TRY(check_partition(m, &m->out[i], piece, "result", i, diag));
-    if (nabla_dtype_is_packed(piece->dtype))
-      return nabla_fail(diag, NABLA_UNSUPPORTED, "result %zu is packed", i);
     m->results[i] = *piece;
     m->results[i].data = NULL;
+    if (nabla_dtype_is_packed(piece->dtype)) {
+      NABLA_TRY(find_packed_result(m, i, diag));
+      continue;
+    }
     NABLA_TRY(find_shape(&m->out[i], piece->shape, piece->rank,
                          nabla_global_shape, m->results[i].shape, diag));
   }
