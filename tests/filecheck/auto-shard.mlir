@@ -18,6 +18,18 @@ func.func @megatron(%x: tensor<4x4096xf32>, %up: tensor<8192x4096xf32>, %down: t
 }
 
 // -----
+// So for 64 rows, where computing takes longer than reading the weights, but does not
+// hide it: whole weights are read by each device.
+// CHECK-LABEL: @some_rows
+// CHECK-SAME: (%arg0: tensor<64x1024xf32>, %arg1: tensor<2048x1024xf32>, %arg2: tensor<1024x2048xf32>)
+nabla.mesh @m <["model"=2]>
+func.func @some_rows(%x: tensor<64x1024xf32>, %up: tensor<4096x1024xf32>, %down: tensor<1024x4096xf32>) -> tensor<64x1024xf32> {
+  %h = nabla.linear %x, %up : tensor<64x1024xf32>, tensor<4096x1024xf32>
+  %y = nabla.linear %h, %down : tensor<64x4096xf32>, tensor<1024x4096xf32>
+  return %y : tensor<64x1024xf32>
+}
+
+// -----
 // Data parallelism for many rows: weights are whole.
 // CHECK-LABEL: @rows
 // CHECK-SAME: (%arg0: tensor<8192x64xf32>, %arg1: tensor<256x64xf32>, %arg2: tensor<64x256xf32>)

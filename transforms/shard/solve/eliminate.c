@@ -206,26 +206,71 @@ typedef struct sum {
                                        the one that is eliminated */
 } sum;
 
-/* The least sum over the choices of the last node. */
-static double least(const sum *s, const size_t *at, uint32_t last,
-                    uint32_t choices) {
-  double best = 0;
-  for (uint32_t c = 0; c < choices; c++) {
-    double value = 0;
-    for (uint32_t t = 0; t < s->count; t++)
-      value += s->terms[t][at[t] + c * s->strides[t][last]];
-    if (!c || value < best) best = value;
+/* Adds terms [first, end) for each choice of the last node to `sums`. */
+static void add_terms(const sum *s, const size_t *at, uint32_t first,
+                      uint32_t end, uint32_t last, uint32_t choices,
+                      double *restrict sums) {
+  for (uint32_t t = first; t < end; t++) {
+    const double *from = s->terms[t] + at[t];
+    const size_t stride = s->strides[t][last];
+    if (stride == 1)
+      for (uint32_t c = 0; c < choices; c++) sums[c] += from[c];
+    else
+      for (uint32_t c = 0; c < choices; c++) sums[c] += from[c * stride];
   }
+}
+
+enum { LANES = 8 }; /* least values side by side: of vectors of doubles */
+
+static double least_of(const double *sums, uint32_t count) {
+  double lanes[LANES], best = sums[0];
+  uint32_t c = 0;
+  for (int k = 0; k < LANES; k++) lanes[k] = sums[0];
+  for (; c + LANES <= count; c += LANES)
+    for (int k = 0; k < LANES; k++)
+      lanes[k] =
+          sums[c + (uint32_t)k] < lanes[k] ? sums[c + (uint32_t)k] : lanes[k];
+  for (; c < count; c++)
+    if (sums[c] < best) best = sums[c];
+  for (int k = 0; k < LANES; k++)
+    if (lanes[k] < best) best = lanes[k];
   return best;
 }
 
-/* Fills `out` by the least sums, its scope in row-major order. */
-static void fill(const elimination *e, const sum *s, const table *out,
-                 uint32_t node) {
+/* Puts terms that do not vary with the last node of the scope first; returns
+ * how many they are. */
+static uint32_t sort_terms(sum *s, uint32_t scope) {
+  uint32_t kept = 0;
+  for (uint32_t t = 0; scope && t < s->count; t++) {
+    if (s->strides[t][scope - 1]) continue;
+    size_t strides[SCOPE + 1];
+    const double *terms = s->terms[t];
+    memcpy(strides, s->strides[t], sizeof strides);
+    s->terms[t] = s->terms[kept];
+    memcpy(s->strides[t], s->strides[kept], sizeof strides);
+    s->terms[kept] = terms;
+    memcpy(s->strides[kept++], strides, sizeof strides);
+  }
+  return kept;
+}
+
+/* Fills `out` by the least sums over the choices of `node`, its scope in
+ * row-major order: `sums` has room for two lists of them. */
+static void fill(const elimination *e, sum *s, const table *out, uint32_t node,
+                 double *sums) {
   uint32_t digits[SCOPE] = {0};
   size_t at[TERMS] = {0};
+  const uint32_t choices = size_of(e, node), last = out->count;
+  const uint32_t kept = sort_terms(s, last);
+  double *row = sums + choices;
   for (size_t entry = 0; entry < out->size; entry++) {
-    out->entries[entry] = least(s, at, out->count, size_of(e, node));
+    if (!last || !digits[last - 1]) { /* a row of the scope */
+      memset(row, 0, choices * sizeof *row);
+      add_terms(s, at, 0, kept, last, choices, row);
+    }
+    memcpy(sums, row, choices * sizeof *sums);
+    add_terms(s, at, kept, s->count, last, choices, sums);
+    out->entries[entry] = least_of(sums, choices);
     for (uint32_t d = out->count; d-- > 0;) {
       const bool more = digits[d] + 1 < size_of(e, out->nodes[d]);
       for (uint32_t t = 0; t < s->count; t++)
@@ -235,8 +280,7 @@ static void fill(const elimination *e, const sum *s, const table *out,
       if (more) break;
     }
   }
-  e->pass->work +=
-      (double)out->size * (double)size_of(e, node) * (double)s->count;
+  e->pass->work += (double)out->size * (double)choices * (double)s->count;
 }
 
 /* Sums tables of the bucket of `node`, as many as one table has room for, and
@@ -255,7 +299,9 @@ static bool eliminate_some(elimination *e, uint32_t node) {
     taken[used++] = i;
   }
   table *out = used ? add_table(e, count, scope) : NULL;
-  if (!out) {
+  double *sums = calloc(2 * (size_t)size_of(e, node) + 1, sizeof *sums);
+  if (!out || !sums) {
+    free(sums);
     e->failed = true;
     return false;
   }
@@ -267,7 +313,8 @@ static bool eliminate_some(elimination *e, uint32_t node) {
       s.strides[t][k] = stride(e, from, scope[k]);
     s.strides[t][count] = stride(e, from, node);
   }
-  fill(e, &s, out, node);
+  fill(e, &s, out, node, sums);
+  free(sums);
   if (count)
     put(e, e->count - 1);
   else

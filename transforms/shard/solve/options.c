@@ -1,6 +1,7 @@
 /* Options of operations that have factors: see options.h. */
 #include "transforms/shard/solve/options.h"
 
+#include <math.h>
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdlib.h>
@@ -71,6 +72,9 @@ static double share_of(const finder *f, const nabla_atom_list *lists) {
   return share;
 }
 
+/* Computing and moving hide each other, but not wholly: of products of few rows,
+ * which take about as long for either, .8 to 1.1 of the time that was measured
+ * (bench/shard_times.py; the larger of both was .6 to .9). */
 static double compute_seconds(const finder *f, const nabla_shard_option *o,
                               double share) {
   const nabla_shard_machine *m = f->lists->machine;
@@ -89,7 +93,7 @@ static double compute_seconds(const finder *f, const nabla_shard_option *o,
   const double computing =
       (double)f->cost.operations * share / m->operations_per_second;
   const double moving = moved / m->bytes_per_second;
-  return computing > moving ? computing : moving;
+  return sqrt(computing * computing + moving * moving);
 }
 
 /* Products pack their first operand: f32 on CPUs with AMX as three terms of
