@@ -72,9 +72,9 @@ static double share_of(const finder *f, const nabla_atom_list *lists) {
   return share;
 }
 
-/* Computing and moving hide each other, but not wholly: of products of few rows,
- * which take about as long for either, .8 to 1.1 of the time that was measured
- * (bench/shard_times.py; the larger of both was .6 to .9). */
+/* Computing and moving hide each other, but not wholly: of products of few
+ * rows, which take about as long for either, .8 to 1.1 of the time that was
+ * measured (bench/shard_times.py; the larger of both was .6 to .9). */
 static double compute_seconds(const finder *f, const nabla_shard_option *o,
                               double share) {
   const nabla_shard_machine *m = f->lists->machine;
