@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "nabla/derivative.h"
 #include "nabla/encoding.h"
 #include "nabla/function.h"
 #include "nabla/shard.h"
@@ -167,6 +168,69 @@ Test(mesh_packed, functions) {
   }
   nabla_function_destroy(function);
   nabla_mesh_destroy(mesh);
+}
+
+/* Products with a transpose of a packed weight, which is divided as that is:
+ * the sum of x @ w.T * (x @ w.T). */
+static void sum_of_squares(nabla_scope *of, const nabla_tree *in,
+                           nabla_tree *out, void *self) {
+  (void)of;
+  nabla_array *x = in->items[0].array;
+  nabla_array *w = in->items[1].array;
+  if (self) w = nabla_shard(w, *(const nabla_partition *)self);
+  nabla_array *y = nabla_matmul(x, nabla_transpose(w, 0, NULL));
+  out->array = nabla_sum(nabla_mul(y, y), 0, NULL, 0);
+}
+
+/* The sum and its gradient by x: 1 + M * K floats. */
+static void find_gradient(nabla_array *x, nabla_array *w,
+                          nabla_partition *partition, float *values) {
+  const nabla_function_options options = {
+      .struct_size = sizeof options, .name = "squares", .self = partition};
+  nabla_function *function, *gradient;
+  nabla_tree items[2] = {nabla_tree_of_array(x), nabla_tree_of_array(w)};
+  const nabla_tree in = nabla_tree_of_list(2, items);
+  nabla_tree out = nabla_tree_of_array(NULL);
+  nabla_dense dense;
+  cr_assert_eq(
+      nabla_function_create(engine, sum_of_squares, &options, &function, &diag),
+      NABLA_OK);
+  cr_assert_eq(nabla_grad(function, NULL, &gradient, &diag), NABLA_OK);
+  cr_assert_eq(nabla_function_call(function, &in, &out, &diag), NABLA_OK, "%s",
+               diag.what);
+  cr_assert_eq(nabla_array_read(out.array, &dense, &diag), NABLA_OK, "%s",
+               diag.what);
+  values[0] = *(const float *)dense.data;
+  out = nabla_tree_of_array(NULL);
+  cr_assert_eq(nabla_function_call(gradient, &in, &out, &diag), NABLA_OK, "%s",
+               diag.what);
+  cr_assert_eq(nabla_array_read(out.array, &dense, &diag), NABLA_OK, "%s",
+               diag.what);
+  memcpy(values + 1, dense.data, M * K * sizeof(float));
+  nabla_function_destroy(gradient);
+  nabla_function_destroy(function);
+}
+
+static void check_transposes(const char *axes) {
+  nabla_mesh *mesh = make(axes);
+  nabla_array *x = matrix(M, K, 5), *w = weight(3, 0);
+  static float want[1 + M * K], got[1 + M * K];
+  find_gradient(x, w, NULL, want);
+  for (int i = 0; i < 2; i++) {
+    nabla_partition p = i ? nabla_partition_spec(mesh, NULL, "x")
+                          : nabla_partition_spec(mesh, "x", NULL);
+    find_gradient(x, w, &p, got);
+    for (int k = 0; k < 1 + M * K; k++)
+      cr_expect_float_eq(got[k], want[k], 1e-4 * (1 + fabs((double)want[k])),
+                         "%s, %d, [%d]: %g, not %g", axes, i, k, (double)got[k],
+                         (double)want[k]);
+  }
+  nabla_mesh_destroy(mesh);
+}
+
+Test(mesh_packed, transposes_of_weights) {
+  check_transposes("x=2");
+  check_transposes("x=4");
 }
 
 /* A product of pieces: the rows of w, or its columns, whose terms are summed.

@@ -111,6 +111,15 @@ class Diagnosed(unittest.TestCase):
         y = nb.linear(x, nb.shard(packed, nb.PartitionSpec(mesh, None, "model")))
         np.testing.assert_allclose(y.numpy(), x @ packed.numpy().T, rtol=1e-4, atol=1e-3)
 
+    def test_products_with_transposes_of_packed_weights(self):
+        mesh = nb.Mesh("model=2")
+        packed, x = nb.quantize_array(small(64, 128), "nf4"), small(3, 128)
+        want = x @ packed.numpy().T
+        for spec, piece in ((("model", None), (3, 32)), ((None, "model"), (3, 64))):
+            y = x @ nb.shard(packed, nb.PartitionSpec(mesh, *spec)).T
+            self.assertEqual(nb.read_local(y, 1)[0].shape, piece)
+            np.testing.assert_allclose(y.numpy(), want, rtol=1e-4, atol=1e-3)
+
     def test_results_that_vary(self):
         mesh = nb.Mesh("x=2")
         rows, whole = nb.PartitionSpec(mesh, "x", None), nb.PartitionSpec(mesh, None, None)

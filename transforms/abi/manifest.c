@@ -145,11 +145,14 @@ typedef struct cut {
   nabla_division layout;
 } cut;
 
-/* "cut": a dimension, the ranks between neighbours and how many there are, for
- * each part of the mesh. */
+/* "cut": a dimension, of the storage of a packed array, the ranks between
+ * neighbours and how many there are, for each part of the mesh. */
 static void put_cut(nabla_json_out *out, const cut *pieces) {
-  const nabla_division *layout = &pieces->layout;
-  if (nabla_layout_is_whole(layout)) return;
+  nabla_division storage;
+  const nabla_division *layout = &storage;
+  if (nabla_layout_is_whole(&pieces->layout) ||
+      !nabla_layout_storage(&pieces->layout, &storage))
+    return;
   nabla_json_out_key(out, "cut");
   nabla_json_out_array(out);
   for (intptr_t d = 0; d < layout->rank; d++)

@@ -90,7 +90,6 @@ static bool check_packed(MlirType type, const nablaImplicit *p,
                          const nabla_division *layout, const int64_t *local,
                          char message[NABLA_MESSAGE_SIZE]) {
   const nabla_encoding_info info = nabla_implicit_encoding(type);
-  if (p->storageRank >= 0) REFUSE("a view is not divided");
   if (info.kind != NABLA_KIND_PACKED && info.kind != NABLA_KIND_GGML)
     REFUSE("arrays of this encoding are not divided");
   const nabla_format format = nabla_implicit_format(type);
@@ -177,6 +176,68 @@ bool nabla_layout_may_decode(MlirValue value) {
          may_decode(value, 0);
 }
 
+/* The dimension of the storage that each dimension of a view is, -1 for those
+ * of size 1. False: the view is no permutation of all of its storage. */
+static bool storage_dims(const nablaImplicit *p,
+                         intptr_t order[NABLA_MAX_RANK]) {
+  int64_t stride = 1;
+  intptr_t left = 0;
+  for (intptr_t i = 0; i < p->rank; i++) {
+    order[i] = -1;
+    left += p->shape[i] != 1;
+  }
+  for (intptr_t d = p->storageRank; d-- > 0; stride *= p->storage[d]) {
+    intptr_t i = 0;
+    if (p->storage[d] == 1) continue;
+    while (i < p->rank &&
+           (p->shape[i] != p->storage[d] || p->strides[i] != stride))
+      i++;
+    if (i == p->rank) return false;
+    order[i] = d;
+    left--;
+  }
+  return !left && !p->offset;
+}
+
+bool nabla_layout_storage(const nabla_division *layout, nabla_division *out) {
+  intptr_t order[NABLA_MAX_RANK];
+  *out = *layout;
+  if (!nablaTypeIsAImplicit(layout->type)) return true;
+  const nablaImplicit p = nablaImplicitTypeParts(layout->type);
+  if (p.storageRank < 0) return true;
+  if (!storage_dims(&p, order)) return false;
+  const nablaImplicitType stored = {p.storageRank, 0,         p.storage, NULL,
+                                    p.elementType, p.encoding};
+  *out = nabla_layout_whole(
+      nablaImplicitTypeGet(mlirTypeGetContext(layout->type), &stored));
+  for (intptr_t i = 0; i < p.rank; i++) {
+    if (layout->dims[i].count && order[i] < 0) return false;
+    if (order[i] >= 0) out->dims[order[i]] = layout->dims[i];
+  }
+  return true;
+}
+
+/* The same view of the piece of the storage. */
+static bool local_view(const nabla_grid *shard, const nabla_division *layout,
+                       MlirType *out, char message[NABLA_MESSAGE_SIZE]) {
+  intptr_t order[NABLA_MAX_RANK];
+  nabla_division storage;
+  const nablaImplicit p = nablaImplicitTypeParts(layout->type);
+  if (!nabla_layout_storage(layout, &storage) || !storage_dims(&p, order))
+    REFUSE("a view that is no permutation of its storage is not divided");
+  if (nabla_layout_packs_scales(storage.type))
+    REFUSE("a view of an array with packed scales is not divided");
+  if (!nabla_layout_local(shard, &storage, out, message)) return false;
+  const nabla_strided stored = nabla_implicit_strided(*out);
+  nabla_strided view = {.rank = p.rank};
+  for (intptr_t i = 0; i < p.rank; i++) {
+    view.shape[i] = order[i] < 0 ? 1 : stored.shape[order[i]];
+    view.strides[i] = order[i] < 0 ? 0 : stored.strides[order[i]];
+  }
+  *out = nabla_implicit_with_view(*out, &view);
+  return true;
+}
+
 static bool local_implicit(MlirType type, const nabla_division *layout,
                            const int64_t *local, MlirType *out,
                            char message[NABLA_MESSAGE_SIZE]) {
@@ -205,7 +266,9 @@ bool nabla_layout_local(const nabla_grid *shard, const nabla_division *layout,
     local[i] = (local[i] + n - 1) / n;
   }
   if (nablaTypeIsAImplicit(type))
-    return local_implicit(type, layout, local, out, message);
+    return nablaImplicitTypeParts(type).storageRank >= 0
+               ? local_view(shard, layout, out, message)
+               : local_implicit(type, layout, local, out, message);
   *out = mlirRankedTensorTypeGet(layout->rank, local,
                                  mlirShapedTypeGetElementType(type),
                                  mlirRankedTensorTypeGetEncoding(type));

@@ -56,6 +56,11 @@ bool nabla_layout_takes_decoded(MlirOperation op);
  * decoded. True of values without packed scales. */
 bool nabla_layout_may_decode(MlirValue value);
 
+/* The division of the storage of a packed array: of a view that is a
+ * permutation of all of its storage, that in which the same elements are
+ * pieces; of other arrays `layout`. False: it is another view. */
+bool nabla_layout_storage(const nabla_division *layout, nabla_division *out);
+
 /* The type of each device's piece. A dense dimension whose size is not divided
  * evenly is padded behind its end: all pieces have one size, and the elements
  * of the padding any values. A `?` stays one; the runtime checks that it is

@@ -78,6 +78,7 @@ static void add_legal(propagation *p, const nabla_division *asked, intptr_t dim,
   const int64_t n = nabla_atoms_product(&p->shard.atoms, &asked->dims[dim]);
   const nablaImplicit parts = nablaImplicitTypeParts(asked->type);
   int64_t shape[NABLA_MAX_RANK], size = parts.shape[dim];
+  if (parts.storageRank >= 0) return;
   memcpy(shape, parts.shape, (size_t)parts.rank * sizeof *shape);
   for (size = (size + n) / n * n; size < 16 * parts.shape[dim] + 4096 * n;
        size += n) {
@@ -289,14 +290,28 @@ static bool may_change(MlirValue value) {
          nabla_use_count(value) == 1;
 }
 
+/* Whether a value is the transpose of one that is divided so. */
+static bool is_transposed(propagation *p, MlirValue value,
+                          const nabla_division *more) {
+  int64_t order[NABLA_MAX_RANK];
+  MlirOperation op = nabla_defining_op(value);
+  if (mlirOperationIsNull(op) || !nabla_is(op, "nabla.transpose")) return false;
+  const nabla_division of =
+      nabla_layout_of(&p->map, mlirOperationGetOperand(op, 0));
+  if (nabla_op_integers(op, "permutation", order) != more->rank) return false;
+  for (intptr_t d = 0; d < more->rank; d++)
+    if (!is_prefix(&more->dims[d], &of.dims[order[d]])) return false;
+  return true;
+}
+
 /* Gives a value more atoms, dimension by dimension, where that is legal. */
 static bool offer(propagation *p, MlirValue value, const nabla_division *more) {
   char message[NABLA_MESSAGE_SIZE];
   MlirType local;
+  const bool moves = may_change(value) || is_transposed(p, value, more);
   nabla_division *layout = nabla_layout_at(&p->map, value);
   bool changed = false;
-  if (!layout || !may_change(value) || !nabla_layout_may_decode(value))
-    return false;
+  if (!layout || !moves || !nabla_layout_may_decode(value)) return false;
   for (intptr_t d = 0; d < layout->rank; d++) {
     nabla_atom_list wanted = more->dims[d];
     if (layout->closed >> d & 1 || !is_prefix(&layout->dims[d], &wanted))

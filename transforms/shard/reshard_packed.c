@@ -119,15 +119,21 @@ MlirValue nabla_reshard_packed(const nabla_grid *shard, MlirOperation before,
                                MlirValue value, const nabla_division *has,
                                const nabla_division *wanted) {
   const MlirValue none = {NULL};
-  nabla_division from = *has, to = *wanted;
+  nabla_division from, to;
   MlirValue parts[NABLA_MAX_PARTS];
   char message[NABLA_MESSAGE_SIZE];
   exchange e = {.shard = shard, .before = before, .from = &from, .to = &to};
-  from.type = to.type = nabla_layout_stored(has->type);
+  if (!nabla_layout_storage(has, &from) || !nabla_layout_storage(wanted, &to))
+    return none;
+  from.type = to.type = nabla_layout_stored(from.type);
   if (nabla_layout_is_whole(wanted) && !takes_whole(before, has->type))
     return none;
+  /* a view is packed as one: of the same storage */
+  nabla_division packed = *wanted;
+  packed.type = nabla_layout_stored(wanted->type);
   MlirType had = from.type;
-  if (from.rank < 1 || !nabla_layout_local(shard, &to, &e.packed, message) ||
+  if (from.rank < 1 ||
+      !nabla_layout_local(shard, &packed, &e.packed, message) ||
       !nabla_layout_local(shard, &from, &had, message))
     return none;
   const uint32_t count = nabla_implicit_components(from.type, e.whole);
