@@ -233,6 +233,39 @@ Test(mesh_packed, transposes_of_weights) {
   check_transposes("x=4");
 }
 
+/* x times a lora of the weight, which is divided with its components. */
+static nabla_array *adapted(nabla_array *x, nabla_array *w) {
+  nabla_array *parts[] = {w, matrix(4, K, 8), matrix(N, 4, 9)};
+  nabla_array *l = nabla_pack_as(
+      3, parts, "#nabla.lora<base = #nabla.nf4<block = 64>, rank = 4>",
+      NABLA_DIMS(N, K));
+  return nabla_linear(x, l, nabla_none());
+}
+
+static void check_loras(const char *axes) {
+  nabla_mesh *mesh = make(axes);
+  nabla_array *x = matrix(M, K, 5), *w = weight(3, 0);
+  nabla_dense want;
+  cr_assert_eq(nabla_array_read(adapted(x, w), &want, &diag), NABLA_OK, "%s",
+               diag.what);
+  for (int i = 0; i < 2; i++) {
+    const nabla_partition p = i ? nabla_partition_spec(mesh, NULL, "x")
+                                : nabla_partition_spec(mesh, "x", NULL);
+    nabla_array *y = adapted(x, nabla_shard(w, p));
+    nabla_dense piece;
+    cr_assert_eq(nabla_read_local(y, 1, &piece, NULL, &diag), NABLA_OK, "%s",
+                 diag.what);
+    cr_expect_eq(piece.shape[1] == N, i);
+    expect_close(y, want.data);
+  }
+  nabla_mesh_destroy(mesh);
+}
+
+Test(mesh_packed, loras_of_weights) {
+  check_loras("x=2");
+  check_loras("x=4");
+}
+
 /* A product of pieces: the rows of w, or its columns, whose terms are summed.
  */
 static void multiply(nabla_scope *of, const nabla_tree *in, nabla_tree *out,

@@ -94,6 +94,25 @@ func.func @blocks(%w: !w {nabla.sharding = #nabla.sharding<@m, [{}, {"model"}, {
 }
 
 // -----
+// Slices of a stack that is transposed.
+// CHECK-LABEL: @slices
+// CHECK: ^bb0(%{{.*}}: tensor<4x32xf32>, %[[S:.*]]: !nabla.implicit<64x32xf32, #nabla.nf4<block = 64>, view<32x64, strides = [1, 64], offset = 0>>):
+// CHECK: nabla.dot_general %{{.*}}, %[[S]] contracting = [1] x [0]
+nabla.mesh @m <["model"=2]>
+!ws = !nabla.implicit<3x64x64xf32, #nabla.nf4<block = 64>>
+!ts = !nabla.implicit<3x64x64xf32, #nabla.nf4<block = 64>, view<3x64x64, strides = [4096, 1, 64], offset = 0>>
+!t = !nabla.implicit<64x64xf32, #nabla.nf4<block = 64>, view<64x64, strides = [1, 64], offset = 0>>
+func.func @slices(%x: tensor<4x64xf32>, %w: !ws {nabla.sharding = #nabla.sharding<@m, [{}, {"model"}, {}]>}) -> tensor<4x64xf32> {
+  %t = nabla.transpose %w permutation = [0, 2, 1] : !ws
+  %y = nabla.scan init(%x : tensor<4x64xf32>) over(%t : !ts) -> tensor<4x64xf32> {
+  ^bb0(%a: tensor<4x64xf32>, %b: !t):
+    %p = nabla.dot_general %a, %b contracting = [1] x [0] : tensor<4x64xf32>, !t
+    nabla.yield %p : tensor<4x64xf32>
+  }
+  return %y : tensor<4x64xf32>
+}
+
+// -----
 // Other views stay whole: a part, and packed scales.
 // CHECK-LABEL: @part
 // CHECK-SAME: %arg0: !nabla.implicit<128x128xf32, #nabla.nf4<block = 64>, view<256x128, strides = [128, 1], offset = 0>>

@@ -14,6 +14,33 @@ bool nabla_factors_transpose(MlirOperation op, nabla_factors *f) {
   return true;
 }
 
+/* Components of a lora: those of rows, along them, and of its factors, of which
+ * a has no rows and b no columns of the weight. */
+static bool share_lora(nabla_factors *f, nabla_factor_array *lora,
+                       nabla_factor_array *parts) {
+  const nablaImplicit p = nablaImplicitTypeParts(mlirValueGetType(lora->value));
+  if (p.storageRank >= 0 || f->array_count != 4 ||
+      nabla_implicit_encoding(mlirValueGetType(lora->value)).kind !=
+          NABLA_KIND_LORA)
+    return false;
+  for (intptr_t d = 0; d < 2; d++) {
+    const uint8_t factor =
+        nabla_factor_share(f, NABLA_FACTOR_PASS, lora, d, &parts[0], d);
+    nabla_factor_give(&parts[d ? 1 : 2], d, factor);
+  }
+  return true;
+}
+
+bool nabla_factors_pack(MlirOperation op, nabla_factors *f) {
+  return nablaTypeIsAImplicit(nabla_result_type(op, 0)) &&
+         share_lora(f, nabla_factor_result(f), &f->arrays[0]);
+}
+
+bool nabla_factors_unpack(MlirOperation op, nabla_factors *f) {
+  return nablaTypeIsAImplicit(nabla_operand_type(op, 0)) &&
+         share_lora(f, &f->arrays[0], &f->arrays[1]);
+}
+
 bool nabla_factors_broadcast_in_dim(MlirOperation op, nabla_factors *f) {
   int64_t dims[NABLA_MAX_RANK];
   nabla_factor_array *x = &f->arrays[0], *y = nabla_factor_result(f);

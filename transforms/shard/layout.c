@@ -84,12 +84,29 @@ uint64_t nabla_layout_used(const nabla_division *layout) {
 #define REFUSE(...) \
   return snprintf(message, NABLA_MESSAGE_SIZE, __VA_ARGS__), false
 
+static bool check_packed(MlirType type, const nablaImplicit *p,
+                         const nabla_division *layout, const int64_t *local,
+                         char message[NABLA_MESSAGE_SIZE]);
+
+/* Whether a lora can be divided so: its base can. Its factors are dense. */
+static bool check_lora(MlirType type, const nabla_division *layout,
+                       const int64_t *local, char message[NABLA_MESSAGE_SIZE]) {
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  (void)nabla_implicit_components(type, parts);
+  const nablaImplicit base = nablaImplicitTypeParts(parts[0].type);
+  if (nabla_layout_packs_scales(parts[0].type))
+    REFUSE("a lora of an array with packed scales is not divided");
+  return check_packed(parts[0].type, &base, layout, local, message);
+}
+
 /* Whether a packed array can be divided so: pieces of rows are whole blocks, or
  * pieces are whole rows that begin with one. */
 static bool check_packed(MlirType type, const nablaImplicit *p,
                          const nabla_division *layout, const int64_t *local,
                          char message[NABLA_MESSAGE_SIZE]) {
   const nabla_encoding_info info = nabla_implicit_encoding(type);
+  if (info.kind == NABLA_KIND_LORA)
+    return check_lora(type, layout, local, message);
   if (info.kind != NABLA_KIND_PACKED && info.kind != NABLA_KIND_GGML)
     REFUSE("arrays of this encoding are not divided");
   const nabla_format format = nabla_implicit_format(type);

@@ -290,15 +290,35 @@ static bool may_change(MlirValue value) {
          nabla_use_count(value) == 1;
 }
 
-/* Whether a value is the transpose of one that is divided so. */
-static bool is_transposed(propagation *p, MlirValue value,
-                          const nabla_division *more) {
+static bool is_lora(MlirValue value) {
+  return nablaTypeIsAImplicit(mlirValueGetType(value)) &&
+         nabla_implicit_encoding(mlirValueGetType(value)).kind ==
+             NABLA_KIND_LORA;
+}
+
+/* Finds how dimensions of a packed value are those of its operation's first
+ * operand: of a transpose, a lora and its base. */
+static bool dims_of_operand(MlirOperation op, MlirValue value, intptr_t rank,
+                            int64_t order[NABLA_MAX_RANK]) {
+  if (mlirOperationIsNull(op)) return false;
+  if (nabla_is(op, "nabla.transpose"))
+    return nabla_op_integers(op, "permutation", order) == rank;
+  for (intptr_t d = 0; d < rank; d++) order[d] = d;
+  return (nabla_is(op, "nabla.pack") && is_lora(value)) ||
+         (nabla_is(op, "nabla.unpack") &&
+          is_lora(mlirOperationGetOperand(op, 0)));
+}
+
+/* Whether a packed value is the transpose of one that is divided so, or a lora
+ * or the base of one. */
+static bool follows_operand(propagation *p, MlirValue value,
+                            const nabla_division *more) {
   int64_t order[NABLA_MAX_RANK];
   MlirOperation op = nabla_defining_op(value);
-  if (mlirOperationIsNull(op) || !nabla_is(op, "nabla.transpose")) return false;
+  if (!dims_of_operand(op, value, more->rank, order)) return false;
   const nabla_division of =
       nabla_layout_of(&p->map, mlirOperationGetOperand(op, 0));
-  if (nabla_op_integers(op, "permutation", order) != more->rank) return false;
+  if (of.rank != more->rank) return false;
   for (intptr_t d = 0; d < more->rank; d++)
     if (!is_prefix(&more->dims[d], &of.dims[order[d]])) return false;
   return true;
@@ -308,7 +328,7 @@ static bool is_transposed(propagation *p, MlirValue value,
 static bool offer(propagation *p, MlirValue value, const nabla_division *more) {
   char message[NABLA_MESSAGE_SIZE];
   MlirType local;
-  const bool moves = may_change(value) || is_transposed(p, value, more);
+  const bool moves = may_change(value) || follows_operand(p, value, more);
   nabla_division *layout = nabla_layout_at(&p->map, value);
   bool changed = false;
   if (!layout || !moves || !nabla_layout_may_decode(value)) return false;

@@ -115,6 +115,40 @@ static bool takes_whole(MlirOperation op, MlirType type) {
              : nabla_layout_takes_decoded(op);
 }
 
+static bool is_lora(MlirType type) {
+  return nabla_implicit_encoding(type).kind == NABLA_KIND_LORA;
+}
+
+/* The division of component `part` of a lora: its base is divided as it is, a
+ * along rows, b across them. */
+static nabla_division lora_part(const nabla_division *layout, intptr_t part,
+                                MlirType type) {
+  nabla_division out = *layout;
+  out.type = type;
+  if (part) out.dims[part == 1 ? 0 : 1].count = 0;
+  return out;
+}
+
+/* A lora is exchanged by its components. */
+static MlirValue exchange_lora(const nabla_grid *shard, MlirOperation before,
+                               MlirValue value, const nabla_division *from,
+                               const nabla_division *to, MlirType packed) {
+  nabla_implicit_component whole[NABLA_MAX_PARTS];
+  MlirValue parts[NABLA_MAX_PARTS];
+  MlirOperation first;
+  const intptr_t count = (intptr_t)nabla_implicit_components(from->type, whole);
+  if (nabla_components_split(value, before, parts) != count)
+    return (MlirValue){NULL};
+  for (intptr_t i = 0; i < count; i++) {
+    const nabla_division has = lora_part(from, i, whole[i].type);
+    const nabla_division wanted = lora_part(to, i, whole[i].type);
+    parts[i] =
+        nabla_build_reshard(shard, before, parts[i], &has, &wanted, &first);
+    if (mlirValueIsNull(parts[i])) return parts[i];
+  }
+  return nabla_components_pack(before, packed, parts);
+}
+
 MlirValue nabla_reshard_packed(const nabla_grid *shard, MlirOperation before,
                                MlirValue value, const nabla_division *has,
                                const nabla_division *wanted) {
@@ -136,6 +170,8 @@ MlirValue nabla_reshard_packed(const nabla_grid *shard, MlirOperation before,
       !nabla_layout_local(shard, &packed, &e.packed, message) ||
       !nabla_layout_local(shard, &from, &had, message))
     return none;
+  if (is_lora(from.type))
+    return exchange_lora(shard, before, value, &from, &to, e.packed);
   const uint32_t count = nabla_implicit_components(from.type, e.whole);
   if (!count || nabla_implicit_components(had, e.had) != count ||
       nabla_implicit_components(e.packed, e.has) != count)
