@@ -67,10 +67,8 @@ static bool pull(const remat *m, nabla_reverse *r, MlirValue *results) {
   good = good && nabla_reverse_visit(r, here);
   if (good) nabla_varied_mark(r->varied, here);
   for (intptr_t i = 0; good && i < mlirOperationGetNumResults(m->op); i++)
-    nabla_reverse_add_along(
-        r, nabla_reverse_atoms(r, mlirOperationGetResult(m->op, i)),
-        nabla_copied(&copies, mlirOperationGetOperand(end, i)),
-        m->cotangents[i]);
+    nabla_reverse_add(r, nabla_copied(&copies, mlirOperationGetOperand(end, i)),
+                      m->cotangents[i]);
   nabla_value_map_deinit(&copies);
   good = good && nabla_reverse_block(r, here);
   for (size_t i = 0; good && i < m->varied->count; i++)

@@ -191,24 +191,6 @@ static MlirValue length_of(const loop *l) {
              : (MlirValue){NULL};
 }
 
-/* What the results of the loop vary along, and their casts: stacked carries
- * along what carries do. */
-static void mark_forward(const loop *l, const MlirValue *casts) {
-  const intptr_t all = l->scan.carries + l->scan.outputs;
-  nabla_varying *map = l->r->varying;
-  if (!map) return;
-  for (intptr_t i = 0; i < all; i++) {
-    const uint64_t atoms =
-        nabla_varying_at(map, mlirOperationGetResult(l->op, i));
-    nabla_varying_set(map, mlirOperationGetResult(l->forward, i), atoms);
-    nabla_varying_set(map, casts[i], atoms);
-  }
-  for (intptr_t i = 0, at = all; i < l->saved_count; i++)
-    for (intptr_t part = 0; part < l->parts[i]; part++)
-      nabla_varying_set(map, mlirOperationGetResult(l->forward, at++),
-                        nabla_varying_at(map, argument(l, l->saved[i])));
-}
-
 static bool run_forward(loop *l) {
   MlirValue operands[MOST];
   const nabla_builder b = {l->op};
@@ -232,7 +214,6 @@ static bool run_forward(loop *l) {
   for (intptr_t i = 0; i < all; i++)
     operands[i] = nabla_build_cast(&b, mlirOperationGetResult(l->forward, i),
                                    nabla_result_type(l->op, i));
-  mark_forward(l, operands);
   nabla_derived_replace(l->r->derived, l->op, operands);
   return true;
 }
