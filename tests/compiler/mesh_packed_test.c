@@ -13,7 +13,8 @@
 
 TestSuite(mesh_packed, .init = set_up, .fini = tear_down, .timeout = 300);
 
-enum { M = 3, N = 16, K = 256 };
+/* 4 scales of each row: pieces of 12 rows begin within a group of 32. */
+enum { M = 3, N = 48, K = 256 };
 
 static nabla_mesh *make(const char *axes) {
   nabla_mesh *mesh = NULL;

@@ -113,6 +113,14 @@ def scan_widens(a, b, c):
     return scan(step, b, [a], True)[1]
 
 
+def scan_narrows(a, b, c):
+    """The carry begins varying and is equal after a step."""
+    def step(h, slices):
+        h = psum(each(lambda h, s: np.sin(h) * s, h, slices[0]), "b")
+        return h, h
+    return each(np.multiply, scan(step, b, [a])[0], c)
+
+
 def scan_branches(a, b):
     def step(h, slices):
         h = each(lambda h, s, w, i: h * s if i else np.sin(h * w),
@@ -176,6 +184,14 @@ CONTROL = [
      "nabla.yield %v, %v : {2}, {2}\n>>\n"
      "%z = nabla.neg %l#1 : {3x2}\n%r = nabla.neg %z : {3x2}",
      scan_widens),
+    ("scan_narrows", [((3, 4), ["", "b"]), ((4,), ["b"]), ((4,), ["b"])], (2,),
+     ["b"],
+     "%l = nabla.scan init(%b : {2}) over(%a : {3x2}) -> {2} <<\n"
+     "^bb1(%h: {2}, %s: {2}):\n%t = nabla.sin %h : {2}\n"
+     "%u = nabla.mul %t, %s : {2}, {2}\n"
+     "%v = nabla.all_reduce sum %u axes = [\"b\"] : {2}\n"
+     "nabla.yield %v : {2}\n>>\n%r = nabla.mul %l, %c : {2}, {2}",
+     scan_narrows),
     ("scan_branches", [((3, 4), ["", "a"]), ((2,), [""])], (2,), ["ab"],
      "%i = nabla.axis_index axes = [\"b\"] : tensor<i64>\n"
      "%o = nabla.full 1 : i64 -> tensor<i64>\n"
@@ -217,6 +233,11 @@ CONTROL = [
      "%d = nabla.broadcast_in_dim %c dims = [1] : {2} -> {2x2}\n"
      "%t = nabla.mul %s, %d : {2x2}, {2x2}\nnabla.yield %t : {2x2}\n>>",
      lambda a, b, c: each(lambda x, w, d: np.sin(x @ w.T) * d, a, b, c)),
+    ("again_equal", [((2,), [""]), ((4,), ["b"])], (2,), ["b"],
+     "%l:2 = nabla.remat -> {2}, {2} <<\n%s = nabla.sin %a : {2}\n"
+     "%t = nabla.cos %b : {2}\nnabla.yield %s, %t : {2}, {2}\n>>\n"
+     "%r = nabla.mul %l#0, %l#1 : {2}, {2}",
+     lambda a, b: each(lambda x, y: np.sin(x) * np.cos(y), a, b)),
 ]
 
 

@@ -127,6 +127,22 @@ func.func @varies(%x: tensor<4xf32>) -> tensor<2xf32> {
 }
 
 // -----
+// A loop of no steps returns what it begins with.
+nabla.mesh @m <["a"=2]>
+func.func @begins_varying(%x: tensor<4xf32>, %xs: tensor<3x2xf32>) -> tensor<2xf32> {
+  // expected-error @+1 {{result #0 varies along axis "a", which does not divide it}}
+  %y = nabla.shard_map(%x, %xs : tensor<4xf32>, tensor<3x2xf32>) in = [#nabla.sharding<@m, [{"a"}]>, #nabla.sharding<@m, [{}, {}]>] out = [#nabla.sharding<@m, [{}]>] -> tensor<2xf32> {
+  ^bb0(%piece: tensor<2xf32>, %all: tensor<3x2xf32>):
+    %r = nabla.scan init(%piece : tensor<2xf32>) over(%all : tensor<3x2xf32>) -> tensor<2xf32> {
+    ^bb1(%h: tensor<2xf32>, %s: tensor<2xf32>):
+      nabla.yield %s : tensor<2xf32>
+    }
+    nabla.yield %r : tensor<2xf32>
+  }
+  return %y : tensor<2xf32>
+}
+
+// -----
 nabla.mesh @m <["a"=2]>
 func.func @decides(%x: tensor<2xi1>, %v: tensor<4xf32>) -> tensor<4xf32> {
   %y = nabla.shard_map(%x, %v : tensor<2xi1>, tensor<4xf32>) in = [#nabla.sharding<@m, [{"a"}]>, #nabla.sharding<@m, [{}]>] out = [#nabla.sharding<@m, [{}]>] -> tensor<4xf32> {

@@ -48,6 +48,20 @@ def write_weight(path):
         file.write(len(header).to_bytes(8, "little") + header +
                    numbers.tobytes())
 
+# places of the mesh in an order that is not that of ranks, and along one axis
+# alone: each exchange has some of the ranks
+PLACED = """
+nabla.mesh @m <["data"=2, "model"=2]> {devices = [2, 0, 3, 1]}
+func.func @placed(%x: tensor<4x64xf32> {nabla.name = "x",
+      nabla.sharding = #nabla.sharding<@m, [{"data"}, {"model"}]>},
+    %w: tensor<64x64xf32> {nabla.name = "w",
+      nabla.sharding = #nabla.sharding<@m, [{}, {"model"}]>})
+    -> tensor<4x64xf32> {
+  %y = nabla.linear %x, %w : tensor<4x64xf32>, tensor<64x64xf32>
+  return %y : tensor<4x64xf32>
+}
+"""
+
 
 class Tests:
     def __init__(self, report, mpi, tools, folder):
@@ -113,6 +127,29 @@ class Tests:
         self.same("t.npy", "p.npy", "product on %d ranks" % ranks)
         os.remove(self.path("p.npy"))
 
+    def placed(self):
+        """The members of an exchange are ranks, not places of the mesh."""
+        with open(self.path("placed.mlir"), "w", encoding="utf-8") as file:
+            file.write(PLACED)
+        whole = "".join(line for line in PLACED.splitlines(True)
+                        if "nabla.mesh" not in line)
+        for text in 'nabla.sharding = #nabla.sharding<@m, [{"data"}, {"model"}]>', \
+                'nabla.sharding = #nabla.sharding<@m, [{}, {"model"}]>':
+            whole = whole.replace(",\n      " + text, "")
+        with open(self.path("whole.mlir"), "w", encoding="utf-8") as file:
+            file.write(whole)
+        inputs = ["-i", "x=random:4x64", "-i", "w=random:64x64"]
+        subprocess.run([self.run, "whole.mlir", "-o", "whole.npy"] + inputs,
+                       cwd=self.folder, check=True)
+        subprocess.run([self.run, "placed.mlir", "--ranks", "4", "-o", "t.npy",
+                        "--expect", "whole.npy", "--tolerance", "1e-5"] + inputs,
+                       cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
+        code, _, errors = launch.run(
+            self.mpi, 4, [self.run, "placed.mlir", "-o", "p.npy"] + inputs,
+            self.folder)
+        self.report.check(code == 0, "placed: %s %s" % (code, errors))
+        self.same("t.npy", "p.npy", "places in another order")
+
     def refused(self, ranks, words, text, **more):
         code, out, errors = launch.run(self.mpi, ranks, [self.run] + words,
                                        self.folder, **more)
@@ -138,6 +175,7 @@ def main():
         for ranks in 2, 4:
             tests.layer(ranks)
             tests.product(ranks)
+        tests.placed()
         tests.refusals()
     return report.finish()
 
