@@ -22,22 +22,36 @@ typedef struct run {
   nabla_session_output *out;
   nabla_session_arrays *arrays; /* of each rank */
   nabla_weight_desc *others;    /* packed results of ranks but the first */
-  void **copies;                /* of donated inputs, as `in`            */
-  size_t bytes;                 /* of all three */
+  size_t *places; /* of results among those of the program, of which a packed
+                     one is several: its components */
+  void **copies;  /* of donated inputs, as `in`            */
+  size_t bytes;   /* of all of these */
 } run;
+
+static void find_places(run *r) {
+  const nabla_signature *main = &r->manifest->functions[0];
+  size_t place = 0;
+  for (size_t i = 0; i < r->result_count; i++) {
+    r->places[i] = place;
+    place += nabla_port_results(&main->results[place]);
+  }
+}
 
 static nabla_status make(run *r, nabla_diag *diag) {
   void *memory;
   const size_t ins = r->held * r->input_count, outs = r->held * r->result_count;
   r->bytes = r->held * sizeof *r->arrays +
              ins * (sizeof *r->in + sizeof *r->copies) +
-             outs * (sizeof *r->out + sizeof *r->others);
+             outs * (sizeof *r->out + sizeof *r->others) +
+             r->result_count * sizeof *r->places;
   NABLA_TRY(nabla_alloc(r->allocator, 1, r->bytes, &memory, diag));
   r->arrays = memory;
   r->in = (nabla_session_input *)(void *)(r->arrays + r->held);
   r->copies = (void **)(void *)(r->in + ins);
   r->out = (nabla_session_output *)(void *)(r->copies + ins);
   r->others = (nabla_weight_desc *)(void *)(r->out + outs);
+  r->places = (size_t *)(void *)(r->others + outs);
+  find_places(r);
   for (uint32_t i = 0; i < r->held; i++)
     r->arrays[i] =
         (nabla_session_arrays){.struct_size = sizeof *r->arrays,
@@ -52,8 +66,8 @@ static nabla_status make(run *r, nabla_diag *diag) {
 /* Of "main", the only function: arguments, of which none is bound, are inputs.
  * The cut of a result, or NULL. */
 static const nabla_argument_cut *cut_of_result(const run *r, size_t index) {
-  return nabla_manifest_cut(r->manifest,
-                            r->manifest->functions[0].argument_count + index);
+  return nabla_manifest_cut(
+      r->manifest, r->manifest->functions[0].argument_count + r->places[index]);
 }
 
 /* Whether a result takes over the pieces of an input, where they lie. */

@@ -375,3 +375,31 @@ Test(mesh_packed, results_with_packed_scales) {
             "%s", diag.what);
   nabla_mesh_destroy(mesh);
 }
+
+/* ---- packed and dense results ---- */
+
+/* A packed result is several of its program: one that is divided and stands
+ * behind it is in pieces still. */
+Test(mesh_packed, dense_results_behind_packed_ones) {
+  for (int scale = 0; scale < SCALES; scale++) {
+    nabla_mesh *mesh = make("x=4");
+    const nabla_partition rows = nabla_partition_spec(mesh, "x", NULL);
+    nabla_array *both[2] = {nabla_shard(weight(9, 0), rows),
+                            nabla_neg(nabla_shard(matrix(N, K, 5), rows))};
+    nabla_array *first = pack(matrix(N, K, 3), scale);
+    nabla_array *all[3] = {first, both[0], both[1]};
+    cr_assert_eq(nabla_realize(scope, 3, all, &diag), NABLA_OK, "%s",
+                 diag.what);
+    nabla_dense got = {0}, piece = {0};
+    cr_assert_eq(nabla_read_local(all[2], 1, &piece, NULL, &diag), NABLA_OK,
+                 "%s", diag.what);
+    cr_expect_eq(piece.shape[0], N / 4);
+    cr_assert_eq(nabla_array_read(all[2], &got, &diag), NABLA_OK, "%s",
+                 diag.what);
+    nabla_dense want = {0};
+    cr_assert_eq(nabla_array_read(nabla_neg(matrix(N, K, 5)), &want, &diag),
+                 NABLA_OK);
+    cr_expect_eq(memcmp(got.data, want.data, N * K * sizeof(float)), 0);
+    nabla_mesh_destroy(mesh);
+  }
+}

@@ -75,4 +75,10 @@ const nabla_argument_cut *nabla_manifest_cut(const nabla_manifest *manifest,
 /* Finds a function. @return its number, or SIZE_MAX. Thread-safe. */
 size_t nabla_manifest_find(const nabla_manifest *manifest, const char *name);
 
+/* How many results an array stands for whose first result is `result`: the
+ * components of a packed one. */
+static inline size_t nabla_port_results(const nabla_port *result) {
+  return result->packed ? result->packed->component_count : 1;
+}
+
 #endif

@@ -8,11 +8,6 @@
 
 /* ---- the caller's outputs ----------------------------------------------- */
 
-/* How many results output `result` of nabla_session_call stands for. */
-static size_t results_of(const nabla_port *result) {
-  return result->packed ? result->packed->component_count : 1;
-}
-
 static nabla_status fail_count(const nabla_run_frame *f, size_t gives,
                                size_t room) {
   return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
@@ -64,7 +59,7 @@ static nabla_status expand(nabla_run_frame *f) {
   const nabla_signature *function = f->function;
   size_t wanted = 0;
   for (size_t at = 0; at < function->result_count;
-       at += results_of(&function->results[at]))
+       at += nabla_port_results(&function->results[at]))
     wanted++;
   if (wanted != call->output_count)
     return fail_count(f, wanted, call->output_count);
@@ -77,7 +72,7 @@ static nabla_status expand(nabla_run_frame *f) {
       return fail_packed(f, i, result, "give its output no weight");
     else
       f->outputs[at] = call->outputs[i].dense;
-    at += results_of(result);
+    at += nabla_port_results(result);
   }
   return NABLA_OK;
 }
@@ -119,7 +114,7 @@ static void collapse(const nabla_run_frame *f) {
       collapse_packed(result->packed, &f->outputs[at], call->outputs[i].weight);
     else
       call->outputs[i].dense = f->outputs[at];
-    at += results_of(result);
+    at += nabla_port_results(result);
   }
 }
 
