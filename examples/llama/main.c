@@ -226,6 +226,10 @@ static nabla_status run(engine *e, engine *dense, const settings *s, text *t,
   if (s->perplexity && s->mesh)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "--perplexity is measured without --mesh");
+  if (s->mesh && (strncmp(s->mesh, "model=", 6) != 0 || strchr(s->mesh, ',')))
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--mesh reads model=N: the model is divided along one "
+                      "axis");
   NABLA_TRY(engine_open(e, s, diag));
   if (s->perplexity && e->packed && !s->program)
     NABLA_TRY(engine_open(dense, &unpacked, diag));

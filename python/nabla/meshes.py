@@ -66,6 +66,7 @@ class PartitionSpec:
         self._texts = texts
         self.mesh = mesh
         self.dims = dims
+        self.text()  # axes that the mesh has, none of them twice
 
     def text(self) -> str:
         """As programs have it: '#nabla.sharding<@mesh.data.2, [{"data"}, {}]>'."""

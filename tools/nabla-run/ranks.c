@@ -73,20 +73,33 @@ static uint64_t others_of(const run *r) {
   return r->settings->ranks ? r->settings->ranks - 1 : 0;
 }
 
+/* What mpirun has started are other ranks than the program has. */
+static nabla_status fail_processes(uint32_t wanted, uint64_t ranks,
+                                   nabla_diag *diag) {
+  nabla_status status;
+  if (wanted > 1) {
+    status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "the program is for %u ranks, the communicator has "
+                        "%llu",
+                        wanted, (unsigned long long)ranks);
+    nabla_diag_set_next(diag, "start it with mpirun -n %u", wanted);
+    return status;
+  }
+  status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "the program is not divided: it is for one rank, the "
+                      "communicator has %llu",
+                      (unsigned long long)ranks);
+  nabla_diag_set_next(diag,
+                      "compile it with --mesh, or start it without mpirun");
+  return status;
+}
+
 nabla_status run_check_ranks(const run *r, nabla_diag *diag) {
   const uint32_t wanted = nabla_executable_ranks(r->executable);
   const uint64_t threads = r->settings->ranks ? r->settings->ranks : 1;
   const uint64_t ranks = r->comm ? nabla_comm_size(r->comm) : threads;
   if (wanted == ranks || (wanted <= 1 && ranks == 1)) return NABLA_OK;
-  if (r->comm) {
-    const nabla_status status =
-        nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                   "the program is for %u ranks, the communicator has %llu",
-                   wanted ? wanted : 1, (unsigned long long)ranks);
-    nabla_diag_set_next(diag, "start it with mpirun -n %u",
-                        wanted ? wanted : 1);
-    return status;
-  }
+  if (r->comm) return fail_processes(wanted, ranks, diag);
   const nabla_status status =
       wanted > 1 ? nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                               "the program is divided over %u ranks", wanted)

@@ -46,12 +46,16 @@ static bool read_axes(MlirOperation module, const char *text, nabla_mesh *out) {
     const long long size = equals ? strtoll(equals + 1, &end, 10) : 0;
     if (!equals || end != at + length || size < 1 ||
         size > NABLA_MESH_MAX_DEVICES || out->count == NABLA_MESH_MAX_AXES ||
-        !nabla_axis_parse(at, (size_t)(equals - at), &axis) || axis.size ||
-        nabla_mesh_axis(out, axis.name) >= 0) {
+        !nabla_axis_parse(at, (size_t)(equals - at), &axis) || axis.size) {
       nabla_error_at(module,
                      "--mesh '%s' does not read AXIS=SIZE,...: axes with "
                      "different names and sizes of at least 1",
                      text);
+      return false;
+    }
+    if (nabla_mesh_axis(out, axis.name) >= 0) {
+      nabla_error_at(module, "--mesh '%s' has the axis '%s' twice", text,
+                     axis.name);
       return false;
     }
     memcpy(out->axes[out->count], axis.name, NABLA_AXIS_NAME);
@@ -263,7 +267,8 @@ static bool read_sharding(request *r, const char *text, size_t size) {
     r->sharding = nabla_sharding_get(nabla_op_context(r->module), &sharding);
     return true;
   }
-  nabla_error_at(r->module, "--shard '%.*s': %s", (int)size, text, message);
+  nabla_error_at(r->module, "--shard '%.*s': %s", (int)r->size, r->text,
+                 message);
   return false;
 }
 

@@ -99,9 +99,10 @@ static nabla_array *record(const nabla_array_call *site, const char *op,
   sharded_op s = {op, partition->mesh, &sharding};
   nabla_status status = nabla_partition_read(partition, &sharding, &diag);
   if (!status && sharding.rank != x->dense.rank)
-    status =
-        nabla_fail(&diag, NABLA_INVALID_ARGUMENT,
-                   "a partition of %" PRIu32 " dimensions", partition->rank);
+    status = nabla_fail(&diag, NABLA_INVALID_ARGUMENT,
+                        "a partition of %" PRIu32
+                        " dimensions, the array has %" PRIu32,
+                        partition->rank, x->dense.rank);
   if (!status) status = find(scope, &s, x, &recorded, &diag);
   if (status) {
     nabla_call_fail(site, scope, status, "%s", diag.what);

@@ -4,6 +4,7 @@
 #include <mlir-c/BuiltinAttributes.h>
 
 #include "transforms/cost/cost_count.h"
+#include "transforms/state/state.h"
 
 static void put_double(nabla_json_out *out, const char *key, double value) {
   nabla_json_out_key(out, key);
@@ -68,7 +69,12 @@ static void put_node(const nabla_shard_problem *p, size_t n,
   nabla_json_out_object(out);
   nabla_json_out_key(out, "what");
   if (mlirOperationIsNull(node->op)) {
+    char fallback[32];
+    const MlirStringRef argument =
+        nabla_argument_name(p->function, node->argument, fallback);
     nabla_json_out_string(out, "argument");
+    nabla_json_out_key(out, "name");
+    nabla_json_out_string_n(out, argument.data, argument.length);
   } else {
     MlirStringRef name = nabla_name(node->op);
     nabla_json_out_string_n(out, name.data, name.length);
