@@ -226,7 +226,8 @@ static nabla_status run(engine *e, engine *dense, const settings *s, text *t,
   if (s->perplexity && s->mesh)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "--perplexity is measured without --mesh");
-  if (s->mesh && (strncmp(s->mesh, "model=", 6) != 0 || strchr(s->mesh, ',')))
+  if (s->mesh && !s->program &&
+      (strncmp(s->mesh, "model=", 6) != 0 || strchr(s->mesh, ',')))
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "--mesh reads model=N: the model is divided along one "
                       "axis");

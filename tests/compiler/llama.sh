@@ -75,7 +75,7 @@ expect 1 'without --mesh' "$saved" "$model" --perplexity "$dir/ids" \
 for mesh in model=0 model=65 model=99999999999999999999; do
   expect 1 'from 1 to 64 are possible' "$llama" "$model" --mesh $mesh
 done
-expect 1 'no axis "model"' "$llama" "$model" --mesh x=2
+expect 1 'mesh reads model=N' "$llama" "$model" --mesh x=2
 
 # refused
 expect 1 'do not fit into a cache of 4' "$llama" "$model" --ids 1,2,3,4,5 \

@@ -531,7 +531,7 @@ static uint64_t promised_chain(const nabla_fused_spec *spec) {
     return spec->k / 64 + 8;
   if (!spec->m_max || spec->m_max > 4) return most;
   uint64_t block = spec->w.format.encoding ? spec->w.format.block : 256;
-  if (spec->w.format.encoding && block > 128) block = 128;
+  if (!block || (spec->w.format.encoding && block > 128)) block = 128;
   uint64_t few = spec->layout ? spec->k / block + 136 : spec->k / 64 + 8;
   return most > few ? most : few;
 }

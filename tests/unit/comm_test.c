@@ -255,6 +255,40 @@ Test(comm, exchanges_that_are_started, .timeout = 20) {
   nabla_comm_destroy(comm);
 }
 
+/* Starts an exchange that the other rank does not make, and behind it one that
+ * it does. */
+static void *start_another_first(void *self) {
+  rank *r = self;
+  float in[2] = {1, 1}, out[2], last;
+  nabla_collective c = r->c;
+  c.in = in, c.out = out, c.rows = 2;
+  r->status = nabla_comm_start(r->comm, &c, &r->diag);
+  c.out = &last, c.rows = 1;
+  if (!r->status) r->status = nabla_comm_start(r->comm, &c, &r->diag);
+  nabla_diag first = NABLA_DIAG_INIT;
+  if (nabla_comm_wait(r->comm, c.rank, out, &first) == NABLA_CANCELLED)
+    r->status = nabla_comm_wait(r->comm, c.rank, &last, &r->diag);
+  return NULL;
+}
+
+/* The exchange behind is not taken for the one before: both ranks find that
+ * they differ, whichever looks first. */
+Test(comm, exchanges_behind_one_that_differs, .timeout = 60) {
+  for (int turn = 0; turn < 300; turn++) {
+    nabla_comm *comm;
+    pthread_t thread;
+    cr_assert_eq(nabla_comm_threads(2, &comm, &diag), 0);
+    rank a = make_rank(comm, 0, 1), b = make_rank(comm, 1, 1);
+    a.c.in = &a.in, a.c.out = &a.out;
+    cr_assert_eq(pthread_create(&thread, NULL, start_another_first, &b), 0);
+    run(&a);
+    pthread_join(thread, NULL);
+    cr_assert_eq(a.status, NABLA_CANCELLED);
+    cr_assert_eq(b.status, NABLA_CANCELLED);
+    nabla_comm_destroy(comm);
+  }
+}
+
 /* A rank that is late with what it started does not make a later exchange
  * before it: the other rank would take one for the other. */
 static void *start_and_run(void *self) {

@@ -47,8 +47,8 @@ MlirType nabla_layout_stored(MlirType type);
 /* Whether that is another type: the array has packed scales. */
 bool nabla_layout_packs_scales(MlirType type);
 
-/* Whether an operation computes the same of an operand whose scales are decoded
- * as of the operand. */
+/* Whether an operation gives the same result whether the scales of its operands
+ * are packed or decoded to f32. */
 bool nabla_layout_takes_decoded(MlirOperation op);
 
 /* Whether a value may be divided although that decodes its scales: it is an

@@ -157,6 +157,11 @@ static void limit(plans *p, nabla_shard_plan *it) {
  * it. */
 static void explain(plans *p, const nabla_shard_plan *it) {
   const char *why = nabla_op_undivided(it->op);
+  if (!it->is_divided &&
+      (nabla_is(it->op, "nabla.pack") || nabla_is(it->op, "nabla.unpack")))
+    why =
+        "components of a piece are no pieces of components in every "
+        "encoding: divide what is packed, or the packed array";
   for (uint32_t a = 0; a < it->factors.array_count; a++) {
     const nabla_factor_array *array = &it->factors.arrays[a];
     const nabla_division layout = layout_of(p, array->value);

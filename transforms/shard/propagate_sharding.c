@@ -125,6 +125,7 @@ static bool fit(propagation *p, MlirValue value, nabla_division *layout,
 /* Whether a value is nothing but returned, which is done whole. */
 static bool is_returned_alone(MlirValue value) {
   MlirOpOperand use = mlirValueGetFirstUse(value);
+  if (mlirOpOperandIsNull(use)) return false;
   for (; !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
     if (!nabla_is(mlirOpOperandGetOwner(use), "func.return")) return false;
   return true;
@@ -283,8 +284,8 @@ static bool is_prefix(const nabla_atom_list *a, const nabla_atom_list *b) {
   return a->count <= b->count && !memcmp(a->at, b->at, a->count);
 }
 
-/* A packed array that several operations read keeps what the user gave: it
- * cannot be exchanged. */
+/* A packed array that several operations read keeps what the user gave: not
+ * every division of it can be exchanged for another. */
 static bool may_change(MlirValue value) {
   return !nablaTypeIsAImplicit(mlirValueGetType(value)) ||
          nabla_use_count(value) == 1;

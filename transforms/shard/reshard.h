@@ -5,8 +5,9 @@
 #include "transforms/shard/layout.h"
 
 /* Creates, before `before`, what brings `value` of the layout `from` to the
- * layout `to`. Null after an error: a packed value cannot be exchanged. `first`
- * is the first operation that was created, or null where there is none. */
+ * layout `to`. Null after an error: the components of a packed value cannot
+ * be exchanged so. `first` is the first operation that was created, or null
+ * where there is none. */
 MlirValue nabla_build_reshard(const nabla_grid *shard, MlirOperation before,
                               MlirValue value, const nabla_division *from,
                               const nabla_division *to, MlirOperation *first);

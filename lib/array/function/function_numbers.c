@@ -50,7 +50,6 @@ static nabla_status name_arrays(const nabla_allocator *allocator,
   NABLA_TRY(nabla_alloc(allocator, first + count, sizeof(MlirAttribute), &room,
                         diag));
   MlirAttribute *names = room;
-  memset(names, 0, (first + count) * sizeof *names);
   for (size_t i = 0; i < count; i++) {
     (void)snprintf(name, sizeof name, NABLA_CAPTURED_NAME, i);
     names[first + i] = mlirStringAttrGet(context, nabla_ref(name));
@@ -59,6 +58,7 @@ static nabla_status name_arrays(const nabla_allocator *allocator,
   nabla_free(allocator, names, first + count, sizeof *names);
   return NABLA_OK;
 }
+
 /* Takes numbers out of the arguments of "main" and out of `ports`, which are
  * their attributes. */
 static void take_out(const nabla_traced *traced, MlirOperation main,

@@ -243,13 +243,14 @@ static uint32_t sort_terms(sum *s, uint32_t scope) {
   uint32_t kept = 0;
   for (uint32_t t = 0; scope && t < s->count; t++) {
     if (s->strides[t][scope - 1]) continue;
+    if (t == kept++) continue;
     size_t strides[SCOPE + 1];
     const double *terms = s->terms[t];
     memcpy(strides, s->strides[t], sizeof strides);
-    s->terms[t] = s->terms[kept];
-    memcpy(s->strides[t], s->strides[kept], sizeof strides);
-    s->terms[kept] = terms;
-    memcpy(s->strides[kept++], strides, sizeof strides);
+    s->terms[t] = s->terms[kept - 1];
+    memcpy(s->strides[t], s->strides[kept - 1], sizeof strides);
+    s->terms[kept - 1] = terms;
+    memcpy(s->strides[kept - 1], strides, sizeof strides);
   }
   return kept;
 }
