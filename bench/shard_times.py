@@ -26,8 +26,8 @@ import tempfile
 
 MESH = "nabla.mesh @m <[\"model\"=2]>\n"
 ROWS, COLUMNS, WHOLE = '[{"model"}, {}]', '[{}, {"model"}]', "[{}, {}]"
-# divisions of x, of what is between the products, of the first and the second weight
 MANY = 256  # rows, of which the time is that of computing
+# divisions of x, of what is between the products, of the first and the second weight
 LAYOUTS = {
     "data parallel": (ROWS, ROWS, WHOLE, WHOLE),
     "Megatron": (WHOLE, COLUMNS, ROWS, COLUMNS),

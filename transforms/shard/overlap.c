@@ -140,10 +140,9 @@ static bool hides(const stretch *s) {
   return work >= LEAST_WORK;
 }
 
-/* The last operation before which the exchange can start and still be hidden,
- * behind those that begin before it, which ranks do in this order: what is
- * gathered takes memory from there on. False: too little is computed behind it.
- */
+/* Finds the last operation before which a gather can start and still be hidden:
+ * its result takes memory from there on. Gathers keep their order. False: too
+ * little is computed behind the start. */
 static bool last_place(const stretch *s, MlirOperation *out) {
   const uint64_t bytes =
       nabla_cost_array_bytes(nabla_result_type(s->op, 0), UNKNOWN);

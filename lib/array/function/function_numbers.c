@@ -46,10 +46,10 @@ static nabla_status name_arrays(const nabla_allocator *allocator,
                                 nabla_diag *diag) {
   const MlirContext context = mlirOperationGetContext(main);
   char name[32];
-  void *room;
-  NABLA_TRY(nabla_alloc(allocator, first + count, sizeof(MlirAttribute), &room,
-                        diag));
-  MlirAttribute *names = room;
+  void *memory;
+  NABLA_TRY(nabla_alloc(allocator, first + count, sizeof(MlirAttribute),
+                        &memory, diag));
+  MlirAttribute *names = memory;
   for (size_t i = 0; i < count; i++) {
     (void)snprintf(name, sizeof name, NABLA_CAPTURED_NAME, i);
     names[first + i] = mlirStringAttrGet(context, nabla_ref(name));

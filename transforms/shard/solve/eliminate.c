@@ -256,7 +256,7 @@ static uint32_t sort_terms(sum *s, uint32_t scope) {
 }
 
 /* Fills `out` by the least sums over the choices of `node`, its scope in
- * row-major order: `sums` has room for two lists of them. */
+ * row-major order. `sums` is scratch memory: two numbers for each choice. */
 static void fill(const elimination *e, sum *s, const table *out, uint32_t node,
                  double *sums) {
   uint32_t digits[SCOPE] = {0};
