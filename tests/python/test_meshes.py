@@ -40,11 +40,13 @@ class Partitions(unittest.TestCase):
         with self.assertRaises(nb.TooLarge):
             nb.Mesh("x=65")
         mesh = nb.Mesh("x=2")
-        with self.assertRaisesRegex(nb.InvalidArgument, "z"):
-            nb.PartitionSpec(mesh, "z").text()
+        with self.assertRaisesRegex(nb.InvalidArgument, 'no axis "z"'):
+            nb.PartitionSpec(mesh, "z")
+        with self.assertRaisesRegex(nb.InvalidArgument, "used twice"):
+            nb.PartitionSpec(mesh, "x", "x")
         with self.assertRaisesRegex(nb.InvalidArgument, "2 sizes"):
             nb.PartitionSpec(mesh, "x").local_shape((1, 2))
-        with self.assertRaisesRegex(nb.InvalidArgument, "partition of 1 dimensions"):
+        with self.assertRaisesRegex(nb.InvalidArgument, "partition of 1 dimensions, the array has 2"):
             nb.shard(small(2, 2), nb.PartitionSpec(mesh, "x"))
         with self.assertRaisesRegex(nb.InvalidArgument, "in a callback of"):
             nb.all_reduce(small(2), "sum", "x")

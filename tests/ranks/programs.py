@@ -159,6 +159,9 @@ class Tests:
     def refusals(self):
         self.refused(2, ["layer4.so", "-o", "no.npy"] + INPUTS,
                      "is for 4 ranks, the communicator has 2")
+        self.refused(2, ["layer.mlir", "-o", "no.npy"] + INPUTS,
+                     "the program is not divided: it is for one rank, the "
+                     "communicator has 2; compile it with --mesh")
         self.refused(2, ["layer2.so", "--ranks", "2"] + INPUTS,
                      "mpirun has started this process as a rank")
         self.refused(2, ["layer2.so", "-o", "no.npy"], "is not given")

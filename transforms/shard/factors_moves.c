@@ -18,10 +18,9 @@ bool nabla_factors_transpose(MlirOperation op, nabla_factors *f) {
  * a has no rows and b no columns of the weight. */
 static bool share_lora(nabla_factors *f, nabla_factor_array *lora,
                        nabla_factor_array *parts) {
-  const nablaImplicit p = nablaImplicitTypeParts(mlirValueGetType(lora->value));
-  if (p.storageRank >= 0 || f->array_count != 4 ||
-      nabla_implicit_encoding(mlirValueGetType(lora->value)).kind !=
-          NABLA_KIND_LORA)
+  const MlirType type = mlirValueGetType(lora->value);
+  if (f->array_count != 4 || !nabla_layout_is_lora(type) ||
+      nablaImplicitTypeParts(type).storageRank >= 0)
     return false;
   for (intptr_t d = 0; d < 2; d++) {
     const uint8_t factor =
@@ -32,13 +31,13 @@ static bool share_lora(nabla_factors *f, nabla_factor_array *lora,
 }
 
 bool nabla_factors_pack(MlirOperation op, nabla_factors *f) {
-  return nablaTypeIsAImplicit(nabla_result_type(op, 0)) &&
-         share_lora(f, nabla_factor_result(f), &f->arrays[0]);
+  (void)op;
+  return share_lora(f, nabla_factor_result(f), &f->arrays[0]);
 }
 
 bool nabla_factors_unpack(MlirOperation op, nabla_factors *f) {
-  return nablaTypeIsAImplicit(nabla_operand_type(op, 0)) &&
-         share_lora(f, &f->arrays[0], &f->arrays[1]);
+  (void)op;
+  return share_lora(f, &f->arrays[0], &f->arrays[1]);
 }
 
 bool nabla_factors_broadcast_in_dim(MlirOperation op, nabla_factors *f) {

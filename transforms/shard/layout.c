@@ -131,6 +131,11 @@ static bool check_packed(MlirType type, const nablaImplicit *p,
   return true;
 }
 
+bool nabla_layout_is_lora(MlirType type) {
+  return nablaTypeIsAImplicit(type) &&
+         nabla_implicit_encoding(type).kind == NABLA_KIND_LORA;
+}
+
 bool nabla_layout_packs_scales(MlirType type) {
   return !mlirTypeEqual(nabla_layout_stored(type), type);
 }

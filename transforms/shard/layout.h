@@ -44,7 +44,10 @@ bool nabla_atoms_equal(const nabla_atom_list *a, const nabla_atom_list *b);
 /* The type that an array has where it is divided, as a whole: packed scales,
  * whose groups are no pieces, are decoded to f32. */
 MlirType nabla_layout_stored(MlirType type);
-/* Whether that is another type: the array has packed scales. */
+/* Whether an array is a lora: a packed base, and two small factors. */
+bool nabla_layout_is_lora(MlirType type);
+
+/* Whether the type in pieces is another one: the array has packed scales. */
 bool nabla_layout_packs_scales(MlirType type);
 
 /* Whether an operation gives the same result whether the scales of its operands

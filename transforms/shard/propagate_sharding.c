@@ -291,12 +291,6 @@ static bool may_change(MlirValue value) {
          nabla_use_count(value) == 1;
 }
 
-static bool is_lora(MlirValue value) {
-  return nablaTypeIsAImplicit(mlirValueGetType(value)) &&
-         nabla_implicit_encoding(mlirValueGetType(value)).kind ==
-             NABLA_KIND_LORA;
-}
-
 /* Finds how dimensions of a packed value are those of its operation's first
  * operand: of a transpose, a lora and its base. */
 static bool dims_of_operand(MlirOperation op, MlirValue value, intptr_t rank,
@@ -305,9 +299,10 @@ static bool dims_of_operand(MlirOperation op, MlirValue value, intptr_t rank,
   if (nabla_is(op, "nabla.transpose"))
     return nabla_op_integers(op, "permutation", order) == rank;
   for (intptr_t d = 0; d < rank; d++) order[d] = d;
-  return (nabla_is(op, "nabla.pack") && is_lora(value)) ||
+  return (nabla_is(op, "nabla.pack") &&
+          nabla_layout_is_lora(mlirValueGetType(value))) ||
          (nabla_is(op, "nabla.unpack") &&
-          is_lora(mlirOperationGetOperand(op, 0)));
+          nabla_layout_is_lora(nabla_operand_type(op, 0)));
 }
 
 /* Whether a packed value is the transpose of one that is divided so, or a lora

@@ -115,10 +115,6 @@ static bool takes_whole(MlirOperation op, MlirType type) {
              : nabla_layout_takes_decoded(op);
 }
 
-static bool is_lora(MlirType type) {
-  return nabla_implicit_encoding(type).kind == NABLA_KIND_LORA;
-}
-
 /* The division of component `part` of a lora: its base is divided as it is, a
  * along rows, b across them. */
 static nabla_division lora_part(const nabla_division *layout, intptr_t part,
@@ -170,7 +166,7 @@ MlirValue nabla_reshard_packed(const nabla_grid *shard, MlirOperation before,
       !nabla_layout_local(shard, &packed, &e.packed, message) ||
       !nabla_layout_local(shard, &from, &had, message))
     return none;
-  if (is_lora(from.type))
+  if (nabla_layout_is_lora(from.type))
     return exchange_lora(shard, before, value, &from, &to, e.packed);
   const uint32_t count = nabla_implicit_components(from.type, e.whole);
   if (!count || nabla_implicit_components(had, e.had) != count ||

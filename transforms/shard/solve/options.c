@@ -72,9 +72,9 @@ static double share_of(const finder *f, const nabla_atom_list *lists) {
   return share;
 }
 
-/* Computing and moving hide each other, but not wholly: of products of few
- * rows, which take about as long for either, .8 to 1.1 of the time that was
- * measured (bench/shard_times.py; the larger of both was .6 to .9). */
+/* Computing and moving hide each other, but not wholly. Measured times are 1.05
+ * to 1.4 of this root for products of 32 rows, which take about as long for
+ * either, and .9 to 1.0 for 256 rows (bench/shard_times.py, under load). */
 static double compute_seconds(const finder *f, const nabla_shard_option *o,
                               double share) {
   const nabla_shard_machine *m = f->lists->machine;
